@@ -255,7 +255,7 @@ def has_sum(text: str) -> bool:
 
 
 def formula_in(text: str) -> str:
-    """Return the one formula of a sentence: a word with digits or several elements; else ""."""
+    """Return the only formula of a sentence: a word with digits or several elements; else ""."""
     formulas = set()
     for word in text.replace("$", " ").split():
         bare = word.strip(".,;:!?*\"'")
@@ -340,7 +340,7 @@ def _species(text: str) -> Species:
     main, *waters = [part.strip() for part in text.split("·")]
     hydrate: Atoms = {}
     for water in waters:
-        times, formula = _counted(water)
+        times, formula = _split_coefficient(water)
         _add(hydrate, _atoms(formula), times)
     return Species(frozenset(_atoms(main).items()), frozenset(hydrate.items()), charge, state)
 
@@ -387,7 +387,7 @@ def _atoms(text: str) -> Atoms:
         if not part:
             raise NotChemistry(f"{text[place : place + 10]!r} is not an element")
         place = part.end()
-        _take(part, stack)
+        _read_part(part, stack)
     if len(stack) > 1 or not stack[0]:
         raise NotChemistry(
             "a bracket is not closed" if stack[0] or len(stack) > 1 else "no formula"
@@ -395,34 +395,34 @@ def _atoms(text: str) -> Atoms:
     return stack[0]
 
 
-def _take(part: re.Match, stack: list[Atoms]) -> None:
+def _read_part(part: re.Match, stack: list[Atoms]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
         element = _HEAVY_HYDROGEN.get(element, element)
         if element.rpartition("⟩")[2] not in ELEMENTS:
             raise NotChemistry(f"{element} is not an element")
-        _add(stack[-1], {element: _small(count)}, Fraction(1))
+        _add(stack[-1], {element: _read_subscript(count)}, Fraction(1))
     elif opened:
         stack.append({})
         if len(stack) > DEEPEST:
             raise NotChemistry("too many brackets")
     elif closed and len(stack) > 1:
         inside = stack.pop()
-        _add(stack[-1], inside, _small(times))
+        _add(stack[-1], inside, _read_subscript(times))
     else:
         raise NotChemistry("a bracket was not opened")
 
 
-def _small(digits: str) -> Fraction:
+def _read_subscript(digits: str) -> Fraction:
     if len(digits) > 5 or (digits and not 0 < int(digits) <= LARGEST):
         raise NotChemistry(f"{digits[:10]} is not a number of atoms")
     return Fraction(int(digits or 1))
 
 
-def _counted(text: str) -> tuple[Fraction, str]:
-    """Return the number in front, and the rest."""
+def _split_coefficient(text: str) -> tuple[Fraction, str]:
+    """Split off the coefficient in front of a formula; it is 1 if there is none."""
     match = _COUNT.fullmatch(text.strip())
-    assert match is not None  # the rest may be anything
+    assert match is not None  # its last group matches any text
     number, formula = match.groups()
     try:
         times = Fraction((number or "1").replace(",", "."))
@@ -454,7 +454,7 @@ def _side(text: str) -> Side:
     for term in terms:
         if _ENERGY.fullmatch(term.strip()):
             continue
-        times, formula = _counted(term)
+        times, formula = _split_coefficient(term)
         substance = _species(formula)
         side[substance] = side.get(substance, Fraction(0)) + times
     return side

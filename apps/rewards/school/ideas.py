@@ -149,7 +149,7 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
 
 
 def names_everything(text: str, marking: Scheme) -> bool:
-    """Tell whether the answer is a list of short parts most of which are no idea of the scheme."""
+    """Tell whether the answer is a list of short parts that mostly match no idea of the scheme."""
     parts = [stem_words(part) for part in SEPARATOR.split(text[:LONGEST])]
     short = [part for part in parts if part and len(part) <= _MOST_PART_WORDS]
     ways = [stem_words(way) for idea in (*marking.ideas, *marking.wrong) for way in idea.any_of]
@@ -199,7 +199,7 @@ def _is_denied(stems: list[str], way: list[str], place: int) -> bool:
 
 
 def _is_one_of_several(clause: _Clause, ways: list[list[str]]) -> bool:
-    """Tell whether other things are named beside the idea, with "or" between them."""
+    """Tell whether the clause offers the idea only as one of several alternatives."""
     other_parts = [
         part for part in clause.alternatives if not any(_places(part, way) for way in ways)
     ]

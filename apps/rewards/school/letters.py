@@ -1,7 +1,7 @@
 """Read multiple choice: which letters are right, and which were picked.
 
-A letter that is denied, or set against the one that is picked, is not picked; all letters that are
-named as the answer are, so that naming several is no pick of one.
+A letter that is denied, or contrasted with the picked one, is not picked. All letters that are
+named as the answer are picked, so naming several is not a pick of one.
 """
 
 import re
@@ -163,24 +163,24 @@ _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
 
 def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
+    """Return the right letters from the first field of `NAMES` that is set; empty if none is."""
     value = next((answer[name] for name in NAMES if answer.get(name)), None)
     values = value if isinstance(value, list) else [value]
     texts = [entry for entry in values if isinstance(entry, str)]
     if len(texts) < len(values):
         return frozenset()
-    letters = [letter for text in texts for letter in _listed(text.strip().upper())]
+    letters = [letter for text in texts for letter in _split_letters(text.strip().upper())]
     return frozenset(letters)
 
 
-def _listed(text: str) -> list[str]:
+def _split_letters(text: str) -> list[str]:
     if _TOGETHER.fullmatch(text):
         return list(text)
     return re.findall(r"[A-Z](?![A-Z])", text) if _LIST.fullmatch(text) else []
 
 
 def read_choices(question: str) -> dict[str, str]:
-    """Return the choices that stand in lines of the question, by letter from A on; else nothing."""
+    """Return the choices that the question lists, by letter from A on; empty if it lists none."""
     for form in (_CHOICE, *_IN_ONE_LINE):
         choices = {letter: words.strip(" *,;") for letter, words in form.findall(question)}
         expected = "ABCDEFGHIJ"[: len(choices)]
@@ -201,18 +201,18 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
     readings = [_read(text, choices, several) for text in marked]
     if any(readings):
         return frozenset().union(*readings)
-    return _of_lines(reply, choices, several)
+    return _read_last_lines(reply, choices, several)
 
 
-def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
+def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
     begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
-    if begun and (picks := _of_lines("\n".join(lines[:begun]), choices, several)):
+    if begun and (picks := _read_last_lines("\n".join(lines[:begun]), choices, several)):
         behind = "\n".join(lines[begun:])
-        if not _announced(behind) - picks and not _TAKEN_BACK.search(behind):
+        if not _announced_letters(behind) - picks and not _TAKEN_BACK.search(behind):
             return picks
-    if lines and (judged := _judged_in_row(lines[-1])):
+    if lines and (judged := _letters_judged_right(lines[-1])):
         return judged
     listed: list[tuple[str, str]] = []
     while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
@@ -228,19 +228,19 @@ def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
         if picks := _read(line[-LONGEST:], choices, several):
             return picks - denied
         if _NOT.search(line) or _WRONG.search(line):
-            denied_in_line = _denied_in(line)
+            denied_in_line = _denied_letters(line)
             if not denied_in_line:
                 return frozenset()
             denied |= denied_in_line
     return frozenset()
 
 
-def _denied_in(text: str) -> set[str]:
-    return set().union(*(_of_clause(clause)[1] for clause in _clauses(text)))
+def _denied_letters(text: str) -> set[str]:
+    return set().union(*(_picks_and_denials(clause)[1] for clause in _clauses(text)))
 
 
-def _judged_in_row(line: str) -> frozenset[str]:
-    """Return the letters that are called right in a line with a verdict on each letter."""
+def _letters_judged_right(line: str) -> frozenset[str]:
+    """Return the letters with the verdict "right" in a line that gives each letter a verdict."""
     verdicts = list(_VERDICT_BEHIND.finditer(line))
     if len(verdicts) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
         return frozenset()
@@ -256,26 +256,26 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
         "none" in choice.lower() for choice in _choices(choices).values()
     ):
         return frozenset()
-    text = _BETWEEN.sub("", _QUESTION.sub(_unless_answered, text)).strip()
-    if answer := _behind_others(text):
+    text = _BETWEEN.sub("", _QUESTION.sub(_drop_unanswered_question, text)).strip()
+    if answer := _after_others_pick(text):
         text = answer
     for correction in reversed(corrections.corrections(text)):
         tail = text[correction.end() :]
-        picks, denies = _of_clause(next(_clauses(tail), ""))
+        picks, denies = _picks_and_denials(next(_clauses(tail), ""))
         if picks and not denies:
             return _read(tail, choices, several)
     if any(_letters(supposed := _SUPPOSED.sub(" ", text))):
         text = supposed.strip()
-    return _with_words_of_others(text, _letters_of(text, choices, several), choices)
+    return _add_choice_in_words(text, _read_letters(text, choices, several), choices)
 
 
-def _unless_answered(match: re.Match) -> str:
-    """Leave out a question, but for "A? No.", which denies the letter."""
+def _drop_unanswered_question(match: re.Match) -> str:
+    """Remove a question, except one with a reply such as "A? No.", which denies the letter."""
     return match.group() if _ASKED.search(match.group()) else " "
 
 
-def _behind_others(text: str) -> str:
-    """Return what is set against the pick of others; empty where that picks no letter."""
+def _after_others_pick(text: str) -> str:
+    """Return the text after a contrast with what others pick; "" if it picks no letter."""
     others_pick = _OF_OTHERS.search(text)
     contrast = _CONTRAST.search(text, others_pick.end()) if others_pick else None
     if others_pick is None or contrast is None:
@@ -285,12 +285,12 @@ def _behind_others(text: str) -> str:
     if any(_letters(before)) and not is_subject:
         return ""
     conclusion = text[contrast.end() :]
-    picks = set().union(*(_of_clause(clause)[0] for clause in _clauses(conclusion)))
+    picks = set().union(*(_picks_and_denials(clause)[0] for clause in _clauses(conclusion)))
     return conclusion if picks else ""
 
 
-def _with_words_of_others(text: str, picks: frozenset[str], choices: Any) -> frozenset[str]:
-    """Add the choice whose words stand behind the label of another: "A. Paris"."""
+def _add_choice_in_words(text: str, picks: frozenset[str], choices: Any) -> frozenset[str]:
+    """Add the choice whose words follow the label of another choice: "A. Paris"."""
     if len(picks) != 1:
         return picks
     (letter,) = picks
@@ -299,7 +299,7 @@ def _with_words_of_others(text: str, picks: frozenset[str], choices: Any) -> fro
     return picks if letter in worded else picks | worded
 
 
-def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
+def _read_letters(text: str, choices: Any, several: bool) -> frozenset[str]:
     if place := _BY_PLACE.fullmatch(text):
         return frozenset("ABCDE"[_ORDINALS.index(place[1].lower())])
     commas = re.sub(r"\s(?:and|or|und|et|y|e)\s(?=\(?[A-Za-z]\b)", ", ", text)
@@ -313,7 +313,7 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(re.findall(r"[A-Z]", text))
     if words := _by_words(text, choices):
         return words
-    if announced := _announced(text):
+    if announced := _announced_letters(text):
         return announced
     if re.search(r"\\[a-zA-Z]|[=^_<>]", text):  # a formula: its letters are no choices
         so = _SO_LETTER.search(text)
@@ -322,16 +322,16 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
         bracketed = {
             match[1] for match in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)
         }
-        return frozenset({label[1], *(bracketed - _denied_in(text))})
+        return frozenset({label[1], *(bracketed - _denied_letters(text))})
     return _letters_named(text) or _only_choice(text, choices)
 
 
-def _announced(text: str) -> frozenset[str]:
+def _announced_letters(text: str) -> frozenset[str]:
     """Return the letters that clauses with "answer" name, whatever formulas stand elsewhere."""
     picked: set[str] = set()
     denied: set[str] = set()
     for clause in _clauses(_FORMULA.sub(" ", text)):
-        yes, no = _of_clause(clause)
+        yes, no = _picks_and_denials(clause)
         denied |= no
         if _ANSWERS.search(clause) and not re.search(r"[=^_<>\\]", clause):
             picked |= yes
@@ -345,7 +345,7 @@ def _letters_named(text: str) -> frozenset[str]:
     weak: set[str] = set()
     denied: set[str] = set()
     for clause in _clauses(text):
-        yes, no = _of_clause(clause)
+        yes, no = _picks_and_denials(clause)
         denied |= no
         weak |= yes
         if _SAYS.search(clause):
@@ -369,7 +369,7 @@ def _clauses(text: str) -> Iterator[str]:
             yield clause
 
 
-def _of_clause(clause: str) -> tuple[set[str], set[str]]:
+def _picks_and_denials(clause: str) -> tuple[set[str], set[str]]:
     """Return which letters the clause picks, and which it denies."""
     letters = [(match.start(), match[1]) for match in _letters(clause)]
     if exception := _EXCEPT.search(clause):
@@ -405,7 +405,7 @@ def _is_verb(text: str, letter: re.Match) -> bool:
 
 
 def _by_words(text: str, choices: Any) -> frozenset[str]:
-    """Return the choice whose words are given instead of its letter."""
+    """Return the choice whose words make up the whole text."""
     wording = text.strip(" .!\"'").casefold()
     return frozenset(
         letter for letter, choice in _choices(choices).items() if choice.casefold() == wording
@@ -433,7 +433,7 @@ def _only_choice(text: str, choices: Any) -> frozenset[str]:
 def _named_by_words(clause: str, choices: Any) -> set[str]:
     """Return the choices whose words are in the clause, and not only part of another's.
 
-    None counts where the other words of the clause deny something.
+    Return no choice if the other words of the clause deny something.
     """
     words = {letter: _spaced(choice) for letter, choice in _choices(choices).items()}
     spaced = _spaced(clause)

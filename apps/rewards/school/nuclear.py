@@ -83,7 +83,7 @@ def unbalanced(left: Side, right: Side) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write raised and lowered numbers as ^14 and _6, and nothing of LaTeX around them."""
+    """Write raised and lowered numbers as ^14 and _6, without LaTeX around them."""
     text = " ".join(text.replace("−", "-").replace("–", "-").split())
     text = _RUN_ABOVE.sub(lambda run: "^" + "".join(SUPERSCRIPTS[sign] for sign in run[0]), text)
     text = _RUN_BELOW.sub(lambda run: "_" + run[0].translate(SUBSCRIPTS), text)
@@ -106,7 +106,7 @@ def _side(text: str) -> Side:
 
 
 def _nuclide(term: str) -> tuple[Nuclide, int]:
-    """Return a nuclide and how often it is there. Raises NotChemistry."""
+    """Return a nuclide and its number in the reaction. Raises NotChemistry."""
     match = _TERM.fullmatch(term)
     if match is None:
         raise NotChemistry(f"{term[:20]!r} is not a nuclide")

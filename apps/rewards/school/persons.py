@@ -40,7 +40,7 @@ _DID = re.compile(r"\s(?:did|does|has|had|was|is|would)(?:\s(?:it|so|that|this))
 
 
 def with_bare_name(text: str, reference: str) -> str:
-    """Return the text with the name alone, where it inverts the name or says who it is."""
+    """Reduce the text to the name if it inverts the name, or adds who the person is."""
     name = reference.strip()
     if len(text) > LONGEST:
         return text

@@ -183,7 +183,7 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     expected = parse_quantity(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
-    return expected if expected is not None and _parsed(expected.unit) is not None else None
+    return expected if expected is not None and _parse_unit(expected.unit) is not None else None
 
 
 def parse_quantity(text: str) -> Quantity | None:
@@ -214,17 +214,17 @@ def parse_quantity(text: str) -> Quantity | None:
 
 
 def _unit_and_product(text: str) -> tuple[str | None, str]:
-    """Return both readings of a unit; the product alone where nothing else is known."""
+    """Return both readings of a unit; only the product if the plain reading is unknown."""
     text = _NESTED_TEXT.sub(r" \1 ", text)
     unit = _unit(text)
     spaced = with_products(text)
-    product = _unit(spaced) if spaced != text else _all_below(unit)
-    if product is None or product == unit or _parsed(product) is None:
+    product = _unit(spaced) if spaced != text else _group_denominator(unit)
+    if product is None or product == unit or _parse_unit(product) is None:
         return unit, ""
-    return (unit, product) if unit is not None and _parsed(unit) is not None else (product, "")
+    return (unit, product) if unit is not None and _parse_unit(unit) is not None else (product, "")
 
 
-def _all_below(unit: str | None) -> str | None:
+def _group_denominator(unit: str | None) -> str | None:
     """Return the unit with all that follows its one "/" below it: J/kg K is J/(kg K)."""
     above, line, below = (unit or "").partition("/")
     is_plain = line and not re.search(r"[/()]", below) and re.search(r"\S[\s*]+\S", below)
@@ -277,7 +277,7 @@ def _compound(text: str) -> Quantity | None:
     parts = []
     while segment := _SEGMENT.match(text, place):
         unit = _unit(segment[2])
-        if unit is None or _parsed(unit) is None:
+        if unit is None or _parse_unit(unit) is None:
             return None
         parts.append((Decimal(segment[1]), unit, "and" in segment.group()))
         place = segment.end()
@@ -323,7 +323,7 @@ def in_sentence(text: str) -> Quantity | None:
 
 
 def has_known_unit(quantity: Quantity) -> bool:
-    return bool(quantity.unit) and _parsed(quantity.unit) is not None
+    return bool(quantity.unit) and _parse_unit(quantity.unit) is not None
 
 
 def _unit(text: str) -> str | None:
@@ -338,12 +338,12 @@ def _unit(text: str) -> str | None:
     text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
     if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):
         return None
-    text = _in_order(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
+    text = _write_in_symbols(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
     text = re.sub(r"(\^\s?-?\d+)\s+(?=[A-Za-zµ(])", r"\1 * ", text)
     return None if re.search(r"\^[^/*]*\^|\*\*", text) else text
 
 
-def _in_order(text: str) -> str:
+def _write_in_symbols(text: str) -> str:
     """Write "metres per second squared" and "square metres" as m/s^2 and m^2."""
     if not re.search(r"[A-Za-z]", text):
         return text.strip()
@@ -379,8 +379,8 @@ def _figures(digits: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _parsed(unit: str) -> Any:
-    """Return pint's unit; None for one that it does not know."""
+def _parse_unit(unit: str) -> Any:
+    """Return pint's unit; None if pint does not know it."""
     try:
         return _registry().parse_units(unit.replace("^", "**"))
     except MemoryError:
@@ -404,7 +404,7 @@ def _registry() -> Any:
 
 
 def explain_difference(expected: Quantity, answer: Quantity, limits: Limits) -> str:
-    """Return why `answer` is not the wanted quantity; "" if it is, by a reading of both units."""
+    """Return why `answer` differs from the expected quantity; "" if any reading agrees."""
     readings = [
         (right, answered) for right in _readings(expected) for answered in _readings(answer)
     ]
@@ -426,7 +426,7 @@ def _difference(expected: Quantity, answer: Quantity, limits: Limits) -> str:
         return "a different or unknown unit"
     right = float(expected.number)
     if limits.significant_figures is not None:
-        return _misrounded(
+        return _explain_rounding(
             answer,
             _converted(expected, answer.unit) if answer.unit else right,
             limits.significant_figures,
@@ -438,8 +438,8 @@ def _difference(expected: Quantity, answer: Quantity, limits: Limits) -> str:
 
 
 def _converted(quantity: Quantity, unit: str) -> float | None:
-    source = _parsed(quantity.unit)
-    target = _parsed(unit)
+    source = _parse_unit(quantity.unit)
+    target = _parse_unit(unit)
     if source is None or target is None:
         return None
     try:
@@ -452,8 +452,8 @@ def _converted(quantity: Quantity, unit: str) -> float | None:
         return None
 
 
-def _misrounded(answer: Quantity, right: float | None, figures: int) -> str:
-    """Return why a value is not the right one with this many figures; "" if it is.
+def _explain_rounding(answer: Quantity, right: float | None, figures: int) -> str:
+    """Return why a value is not the expected one at this many figures; "" if it is.
 
     Zeros at the end of a whole number may be significant: 1200 has two figures, three or four.
     """

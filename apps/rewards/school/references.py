@@ -116,24 +116,24 @@ _CONDITION = re.compile(r"\bif\b[^,]{1,200}", re.I)
 
 
 def is_reference(text: str, reference: Sequence[str], question: str = "") -> bool:
-    """Tell whether a correct answer is given: alone, as a definition, or as the answer asked for.
+    """Tell whether the text gives a reference answer: alone, as a definition, or in a sentence.
 
-    Denied, or as one of several, it is not.
+    A reference that is denied, or is one of several alternatives, does not count.
     """
     figures = [
         number_words.in_digits(variant) for variant in reference if len(variant) < LONGEST_NUMBER
     ]
     in_figures = [number for number in figures if number.isdigit() and number not in reference]
-    return any(_gives(text, variant, question) for variant in (*reference, *in_figures))
+    return any(_gives_reference(text, variant, question) for variant in (*reference, *in_figures))
 
 
-def _gives(text: str, reference: str, question: str) -> bool:
+def _gives_reference(text: str, reference: str, question: str) -> bool:
     if not _ABBREVIATION.fullmatch(reference.strip()):  # "us" is not the U.S.
-        reference = _written_out(reference)
+        reference = _expand_abbreviations(reference)
     expected = content(reference)
     if years.is_year(reference):
         reference, text = years.in_one_form(reference), years.in_one_form(text)
-    text = _written_out(corrections.last_statement(text))
+    text = _expand_abbreviations(corrections.last_statement(text))
     if not _HAS_DIGIT.search(reference):
         text = _IN_YEAR.sub("", text)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
@@ -163,7 +163,7 @@ def _gives(text: str, reference: str, question: str) -> bool:
         return False
     if years.is_year(reference) and years.alone(text) == reference:
         return True
-    if is_number and _is_another(text, reference.strip()):
+    if is_number and _is_another_number(text, reference.strip()):
         return False
     if is_number and _is_only_number(text, reference.strip()):
         return True
@@ -180,14 +180,14 @@ def _gives(text: str, reference: str, question: str) -> bool:
         return False
     if re.search(rf"{re.escape(reference.strip())}か|か、?{re.escape(reference.strip())}", text):
         return False
-    words = set(content(question)) - _offered(question, expected)
+    words = set(content(question)) - _offered_words(question, expected)
     if "'s" not in reference.replace("’", "'"):
         sentences = [_POSSESSIVE.sub(" ownedby", sentence) for sentence in sentences]
     statements = [_statement(sentence, expected, words) for sentence in sentences]
     return "said" in statements and "denied" not in statements
 
 
-def _written_out(text: str) -> str:
+def _expand_abbreviations(text: str) -> str:
     """Write Mt. as Mount, H. G. as HG, and the number I of a name so that it is no pronoun."""
     text = _SHORTENED.sub(lambda match: _LONG[match[1]], text)
     text = _INITIALS.sub(lambda match: re.sub(r"[.\s]", "", match[0]) + match[1], text)
@@ -195,13 +195,13 @@ def _written_out(text: str) -> str:
 
 
 def _without_questions(text: str) -> str:
-    """Leave out the questions: what is asked is not said."""
+    """Leave out questions, which state nothing."""
     sentences = re.split(r"(?<=[.!?。！？])\s*", text)
     return " ".join(sentence for sentence in sentences if sentence and sentence[-1] not in "?？")
 
 
 def _is_process(text: str, expected: str) -> bool:
-    """Tell oxygenation from oxygen."""
+    """Tell whether the text names the process, not the thing: oxygenation, not oxygen."""
     words = re.findall(r"\w+", text[:LONGEST_NUMBER].lower())
     return any(word.endswith(("ation", "ations")) and stem(word) == expected for word in words)
 
@@ -214,7 +214,7 @@ def _number_in_digits(text: str, question: str) -> str:
     return _AGE.sub(r"\1", text) if _ASKS_AGE.search(question) else text
 
 
-def _offered(question: str, expected: list[str]) -> set[str]:
+def _offered_words(question: str, expected: list[str]) -> set[str]:
     """Return the words of the other answers that the question offers: even, odd or neither."""
     parts = [stem_words(part) for part in _OFFERS.split(question)] if _OR.search(question) else []
     if not any(set(expected) <= set(part) for part in parts):
@@ -224,7 +224,7 @@ def _offered(question: str, expected: list[str]) -> set[str]:
 
 
 def _is_same_list(text: str, reference: str, question: str) -> bool:
-    """Tell whether several things are named in another order, where none is asked for."""
+    """Tell whether the text lists the same items, in any order unless one is asked for."""
     expected = _items(reference)
     least = 2 if _ASKS_SEVERAL.search(question) else 3
     if len(expected) < least or _IN_ORDER.search(question) or ALTERNATIVES.search(text):
@@ -255,7 +255,7 @@ def _same_words(text: str, reference: str) -> bool:
     """
     expected = content(reference)
     if content(text) == expected:
-        bare = _bare(text)
+        bare = _bare_text(text)
         names = [word for word in reference.split() if word[:1].isupper() and word[-1:] == "s"]
         return len(expected) > 1 or not names or bare.endswith("s")
     if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
@@ -263,12 +263,12 @@ def _same_words(text: str, reference: str) -> bool:
         return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
     if len(text) > LONGEST_NUMBER:
         return False
-    number = number_words.in_digits(_bare(reference))
-    return number.isdigit() and number_words.in_digits(_bare(text)) == number
+    number = number_words.in_digits(_bare_text(reference))
+    return number.isdigit() and number_words.in_digits(_bare_text(text)) == number
 
 
 def _leaves_out_kind(text: str, reference: str, question: str) -> bool:
-    """Tell whether a name is said without what the question asks for: which ocean, the Pacific."""
+    """Tell whether only the kind in the question is missing: which ocean? The Pacific."""
     answer_stems = content(text)
     expected = content(reference)
     kind = _KIND.search(question)
@@ -278,7 +278,7 @@ def _leaves_out_kind(text: str, reference: str, question: str) -> bool:
     return len(expected) > 1 and expected in ([*answer_stems, name], [name, *answer_stems])
 
 
-def _bare(text: str) -> str:
+def _bare_text(text: str) -> str:
     return text.strip(" .!*_\"'").casefold()
 
 
@@ -296,8 +296,8 @@ def _is_verdict(text: str, expected: str) -> bool:
     )
 
 
-def _is_another(text: str, number: str) -> bool:
-    """Tell whether words make another number of it, or a year that is not certain."""
+def _is_another_number(text: str, number: str) -> bool:
+    """Tell whether the words around the number change it, or make it an uncertain year."""
     for match in re.finditer(rf"(?<!\d){number}(?!\d)", text):
         if is_altered(text[: match.start()], text[match.end() :], number):
             return True
@@ -325,7 +325,7 @@ def _is_only_number(text: str, number: str) -> bool:
 
 
 def _statement(sentence: str, expected: list[str], question_stems: set[str]) -> str:
-    """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
+    """Return whether the sentence gives the expected words as its answer: said, denied, neither."""
     sentence = _CONDITION.sub(" ", _SET_AGAINST.split(sentence)[-1])
     sentence = _without_agent_verb(sentence, question_stems)
     stems = stem_words(sentence)
@@ -346,7 +346,7 @@ def _statement(sentence: str, expected: list[str], question_stems: set[str]) -> 
 
 
 def _without_agent_verb(sentence: str, question_stems: set[str]) -> str:
-    """Leave out the verb of the question before "by": who wrote it, was written by."""
+    """Leave out the question's verb in front of "by": who wrote it? It was written by …"""
     agent = _AGENT.search(sentence)
     if agent is None:
         return sentence

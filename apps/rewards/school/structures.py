@@ -38,7 +38,7 @@ def is_smiles(text: str) -> bool:
 
 
 def differ(first: str, second: str) -> bool:
-    """Tell whether both texts say how the atoms are bound, and say it differently.
+    """Tell whether both formulas show how the atoms are bound, and differ in it.
 
     A formula that has carbon in one place, such as C2H6O, does not say it. Chains whose bonds are
     all known are compared bond by bond, others by their atoms with the hydrogen beside them.
@@ -58,7 +58,7 @@ def _units(text: str) -> list[Unit] | None:
     """List the atoms with their hydrogen; None for what is no condensed structural formula."""
     if len(text) > LONGEST:
         return None
-    plain = _ALKYL.sub(_chain, _repeated(_BONDS.sub("", text)))
+    plain = _ALKYL.sub(_expand_alkyl, _repeat_groups(_BONDS.sub("", text)))
     if len(re.findall(r"C(?![a-z])", plain)) < 2 or re.search(r"C\d", plain):
         return None
     units: list[Unit] = []
@@ -77,10 +77,10 @@ def _units(text: str) -> list[Unit] | None:
 
 def _chain_of(units: list[Unit]) -> Molecule | None:
     """Bind the atoms in the order in which they are written, or else in the opposite order."""
-    return _bound(units) or _bound(units[::-1])
+    return _bind_in_order(units) or _bind_in_order(units[::-1])
 
 
-def _bound(units: list[Unit]) -> Molecule | None:
+def _bind_in_order(units: list[Unit]) -> Molecule | None:
     """Bind each atom to the last one before it that has a bond left; None if any is left over.
 
     Oxygen behind a carbon atom with two bonds left takes both, and nitrogen three: CH3COOCH3.
@@ -101,7 +101,7 @@ def _bound(units: list[Unit]) -> Molecule | None:
 
 
 def _neighbourhoods(molecule: Molecule) -> list[str]:
-    """Return what each atom has around it, in order: the same for two trees only if they agree."""
+    """Return sorted signatures of the atoms' surroundings, equal only for equal trees."""
     labels = [f"{element}{hydrogen}" for element, hydrogen in molecule.units]
     for _ in molecule.units:
         around = [sorted(labels[neighbour] for neighbour in near) for near in molecule.neighbours]
@@ -114,13 +114,13 @@ def _number(digits: str | None) -> int:
     return 0 if digits is None else int(digits or 1)
 
 
-def _repeated(text: str) -> str:
+def _repeat_groups(text: str) -> str:
     """Write groups in brackets as often as they are there: CH3(CH2)2CH3 is CH3CH2CH2CH3."""
     return _GROUP.sub(lambda group: group[1] * min(int(group[2] or 1), MOST_TIMES), text)
 
 
-def _chain(match: re.Match) -> str:
-    """Write an alkyl group as a chain: C2H5 is CH3CH2. Others stay as they are."""
+def _expand_alkyl(match: re.Match) -> str:
+    """Write an alkyl group as a chain, as CH3CH2 for C2H5; other groups stay unchanged."""
     carbon = int(match[1])
     if int(match[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
         return match.group()

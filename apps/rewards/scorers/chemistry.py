@@ -35,7 +35,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not isinstance(expected, str) or not expected.strip():
         return Verdict(None, "the task does not state the correct formula")
     final = final_answer(rollout.text)
-    answer = _of_equation(rollout.text, final) if final else ""
+    answer = _answer_or_equation(rollout.text, final) if final else ""
     details = {"expected": expected[:SHOWN], "answer": answer.replace("\x00", "")[:SHOWN]}
     if nuclear.is_reaction(expected):
         return _score_nuclear(expected, answer, final, details)
@@ -65,7 +65,11 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
         return Verdict(0.0, f"no {kind}: {problem}", details)
-    if not why and not is_equation and structures.differ(*map(_condensed, (expected, answer))):
+    if (
+        not why
+        and not is_equation
+        and structures.differ(*map(_condensed_formula, (expected, answer)))
+    ):
         why = "the same atoms, bound in another way"
     if why:
         return Verdict(0.0, why, details)
@@ -112,11 +116,10 @@ _ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
 def _read(
     read: Any, answer: str, response: str, is_equation: bool, final: FinalAnswer | None
 ) -> tuple[Any, str]:
-    """Read the answer without a name behind it, or else the one formula of its sentence.
+    """Read the answer without a name behind it, or else the only formula of its sentence.
 
-    Return it with the text that was read.
-
-    An equation is none of its formulas, though only one of them has no charge.
+    Return the formula or equation with the text it was read from. A formula within an equation
+    does not count as the answer.
     """
     plain = chemistry.without_name(_ANOTHER.sub("", answer))
     try:
@@ -147,7 +150,7 @@ def _isotope(response: str, answer: str, final: FinalAnswer | None) -> str:
     return isotope if isotope != sentence else chemistry.isotope(answer)
 
 
-def _condensed(text: str) -> str:
+def _condensed_formula(text: str) -> str:
     """Return what may be a condensed structural formula: no charge, water or state beside it."""
     plain = chemistry.plain_formula(chemistry.without_name(text))
     return plain if re.fullmatch(r"[A-Za-z0-9()=≡–-]{4,200}", plain) else ""
@@ -170,7 +173,7 @@ def _formula_in(sentence: str) -> str:
 _STRUCTURE = re.compile(r"C[A-Za-z0-9()]{0,60}[=≡][A-Za-z0-9()=≡-]{1,60}")  # CH2=CHCH3
 
 
-def _of_equation(text: str, final: FinalAnswer) -> str:
+def _answer_or_equation(text: str, final: FinalAnswer) -> str:
     """Return the final answer; an equation or structure on the last line counts as a whole."""
     line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
     left, sign, _ = line.partition(" = ")

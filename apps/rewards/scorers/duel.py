@@ -84,7 +84,7 @@ def read(
         position_details(rollout_places, 2) | judging_cost(replies) for rollout_places in places
     ]
     return [
-        mean_verdict(*outcome) if any(outcome[:2]) else _alone()
+        mean_verdict(*outcome) if any(outcome[:2]) else _no_opponent()
         for outcome in zip(won, failed, details, strict=True)
     ]
 
@@ -119,5 +119,5 @@ def _points(reply: Reply) -> float:
     return POINTS[better]
 
 
-def _alone() -> Verdict:
+def _no_opponent() -> Verdict:
     return Verdict(None, "no other answer to compare with")

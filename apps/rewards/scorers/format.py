@@ -60,7 +60,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 
 def _check(text: str, options: Options) -> None:
-    """Yield the blocks from the front. Raises Misformed."""
+    """Check the tags of the text from its start. Raises Misformed."""
     remaining_tags = list(options.tags)
     place = 0
     outside = []
@@ -84,7 +84,7 @@ def _check(text: str, options: Options) -> None:
 
 
 def _has_text(text: str) -> bool:
-    """Tell whether the text has signs that are seen; joiners and marks of direction are not."""
+    """Tell whether the text has visible characters; joiners and direction marks are not."""
     return any(not sign.isspace() and unicodedata.category(sign) != "Cf" for sign in text)
 
 
@@ -98,7 +98,7 @@ def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
 
 
 def _next(text: str, place: int, remaining_tags: list[str]) -> tuple[str, int]:
-    """Find the tag that is opened first from here on."""
+    """Return the first tag opened after `place`, and where. Raises Misformed."""
     starts = {tag: text.find(f"<{tag}>", place) for tag in remaining_tags}
     openings = [(start, tag) for tag, start in starts.items() if start >= 0]
     if not openings:
@@ -108,7 +108,7 @@ def _next(text: str, place: int, remaining_tags: list[str]) -> tuple[str, int]:
 
 
 def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
-    """Return what stands in the tag, and where it ends."""
+    """Return the contents of the tag, and where the tag ends. Raises Misformed."""
     begin = start + len(tag) + 2
     end = text.find(f"</{tag}>", begin)
     if end < 0:
@@ -117,7 +117,7 @@ def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
 
 
 def _check_inside(inside: str, tag: str, options: Options) -> None:
-    """Refuse tags in tags, but for others that are named in thoughts."""
+    """Refuse tags inside tags; thoughts may name other tags. Raises Misformed."""
     banned = (tag,) if tag in THOUGHTS else options.tags
     if nested_tag := next(
         (banned_tag for banned_tag in banned if _has_tag(inside, banned_tag)), None

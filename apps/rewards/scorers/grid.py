@@ -84,10 +84,10 @@ def grids_in(reply: str) -> list[Grid]:
     answer_text = after_thinking(reply)[-READ:]
     marked = boxes(answer_text) or inside_tags(answer_text)
     text = "\n".join(marked) if marked else answer_text
-    return list(_listed(text)) or list(_in_lines(text))
+    return list(_bracketed_grids(text)) or list(_in_lines(text))
 
 
-def _listed(text: str) -> Iterator[Grid]:
+def _bracketed_grids(text: str) -> Iterator[Grid]:
     for match in _LISTED.finditer(text):
         rows = [re.findall(r"\d+", row) for row in re.findall(r"\[([\d\s,]+)\]", match.group()[1:])]
         grid = [[int(cell[:9]) for cell in row] for row in rows]

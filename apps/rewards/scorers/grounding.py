@@ -175,10 +175,10 @@ def box_in(text: str, sides: Sides | None = None) -> Box:
     `sides` are the image's width and height in the unit of the box, for location tokens.
     """
     marked = verbatim(text)
-    reply = _shown(text)
+    reply = _answer_text(text)
     _require_sides(reply, sides)
     reply = _usual_form(reply, sides)
-    boxes = {_box(match.groups()) for form in FORMS for match in _affirmed(form, reply)}
+    boxes = {_box(match.groups()) for form in FORMS for match in _affirmed_matches(form, reply)}
     plain = PLAIN.search(reply.strip())
     is_all = plain is not None and plain.group() == reply.strip()
     if plain and not any(form.search(reply) for form in FORMS):
@@ -196,11 +196,13 @@ def point_in(text: str, sides: Sides | None = None) -> Point:
 
     `sides` are the image's width and height in the unit of the point, for points in percent.
     """
-    reply = PIXELS.sub("", _shown(text).translate(FULL_WIDTH))
+    reply = PIXELS.sub("", _answer_text(text).translate(FULL_WIDTH))
     _require_sides(reply, sides)
-    points = {_point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed(form, reply)}
+    points = {
+        _point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed_matches(form, reply)
+    }
     if sides:
-        for match in _affirmed(IN_PERCENT, reply):
+        for match in _affirmed_matches(IN_PERCENT, reply):
             across, down = _point(match)
             points.add((across * sides[0] / 100, down * sides[1] / 100))
     if len(points) != 1:
@@ -208,8 +210,8 @@ def point_in(text: str, sides: Sides | None = None) -> Point:
     return points.pop()
 
 
-def _shown(text: str) -> str:
-    """Return the reply's marked answer, or the end of what follows its thoughts."""
+def _answer_text(text: str) -> str:
+    """Return the reply's marked answer, or else the end of its text after the thoughts."""
     marked = verbatim(text)
     return after_thinking(text)[-READ:] if marked is None else marked
 
@@ -220,8 +222,8 @@ def _require_sides(reply: str, sides: Sides | None) -> None:
         raise NoAnswer(NO_SIZE)
 
 
-def _affirmed(form: re.Pattern, reply: str) -> Iterator[re.Match]:
-    """Yield what the form finds, without what the reply denies."""
+def _affirmed_matches(form: re.Pattern, reply: str) -> Iterator[re.Match]:
+    """Yield the form's matches, except those that the reply denies."""
     for match in form.finditer(reply):
         if not DENIED.search(reply[max(0, match.start() - 40) : match.start()]):
             yield match
@@ -232,28 +234,29 @@ def _point(match: re.Match) -> Point:
 
 
 def _usual_form(text: str, sides: Sides | None) -> str:
-    """Write boxes that are set in other ways as four numbers in brackets."""
+    """Write boxes in other notations as four numbers in brackets."""
     if sides:
-        text = LEFT_FIRST.sub(lambda match: _located(map(int, match.groups()), 1000, sides), text)
+        text = LEFT_FIRST.sub(lambda match: _write_box(map(int, match.groups()), 1000, sides), text)
         text = BOX_2D.sub(
-            lambda match: _located((float(match[place]) for place in (2, 1, 4, 3)), 1000, sides),
+            lambda match: _write_box((float(match[place]) for place in (2, 1, 4, 3)), 1000, sides),
             text,
         )
         text = TOP_FIRST.sub(
-            lambda match: _located((int(match[place]) for place in (2, 1, 4, 3)), 1024, sides), text
+            lambda match: _write_box((int(match[place]) for place in (2, 1, 4, 3)), 1024, sides),
+            text,
         )
     text = PIXELS.sub("", QUOTED.sub(r"\1", text.translate(FULL_WIDTH)))
     text = IN_ANGLES.sub(r"[\1, \2, \3, \4]", text)
     return FOUR_CORNERS.sub(_rectangle, text)
 
 
-def _located(edges: Iterable[float], parts: int, sides: Sides) -> str:
-    """Write edges that are given in parts of the image's sides in the unit of the sides."""
+def _write_box(edges: Iterable[float], parts: int, sides: Sides) -> str:
+    """Write a box whose edges are in `parts` of the image's sides in the unit of the sides."""
     return str([round(edge / parts * sides[place % 2], 6) for place, edge in enumerate(edges)])
 
 
 def _rectangle(match: re.Match) -> str:
-    """Return the box of four corners, if these are a rectangle's; else the text as it is."""
+    """Return the box of four corners if they form a rectangle; else the text unchanged."""
     numbers = [float(number) for number in match.groups()]
     across = sorted(set(numbers[::2]))
     down = sorted(set(numbers[1::2]))
@@ -302,7 +305,9 @@ def _sides(box: Box) -> tuple[float, float]:
 
 def _expected_box(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
-    box = _given_box(next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None))
+    box = _read_task_box(
+        next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None)
+    )
     size = _size_of_image(task)
     sides = _sides_of_image(task, options)
     if box is None:
@@ -332,7 +337,7 @@ def _size_of_image(task: TaskView) -> Sides | None:
     return float(width), float(height)
 
 
-def _given_box(value: object) -> Box | None:
+def _read_task_box(value: object) -> Box | None:
     """Read a task's box: four numbers, also as JSON or by names, and a list of one such box."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

@@ -101,17 +101,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not right_answers:
         return Verdict(None, "the task has no answer")
     if all(map(is_solution, right_answers)):
-        return Verdict(None, UNMARKED, {"expected": _shown(right_answers[0])})
+        return Verdict(None, UNMARKED, {"expected": _excerpt(right_answers[0])})
     question = expected.join_prompt_text(task.prompt)
     reply, is_exclaimed = _without_exclamation(_usual_form(rollout.text, right_answers, question))
     final = final_answer(reply)
     if final is None or (options.strict and final.by == LINE):
-        return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
+        return Verdict(0.0, "no final answer found", {"expected": _excerpt(right_answers[0])})
     if final.by == LINE and (text := _last_lines(reply, right_answers)):
         final = replace(final, text=text, others=())
     details = {
-        "expected": _shown(right_answers[0]),
-        "answer": _shown(final.text),
+        "expected": _excerpt(right_answers[0]),
+        "answer": _excerpt(final.text),
         "found_in": final.by,
     }
     if len(final.text) > LONGEST:
@@ -119,18 +119,18 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     rules = Rules(options.percent, options.units, options.tolerance)
     if final.by == LINE and any(_is_verdict(reply, right_answer) for right_answer in right_answers):
         return Verdict(1.0, "the right answer", details)
-    if final.by == LINE and _copies(reply, right_answers, question):
+    if final.by == LINE and _copies_task(reply, right_answers, question):
         return Verdict(0.0, "a copy of the task, not its answer", details)
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
-        return Verdict(0.0, _different(final, rules), details)
+        return Verdict(0.0, _explain_several_answers(final, rules), details)
     results = [expected.result_of_task(text, question) for text in candidates]
     candidates = [*candidates, *filter(None, results)]
     hexadecimals = [bases.plain_hexadecimal(text, question) for text in candidates]
     candidates += filter(None, hexadecimals)
     if is_exclaimed and final.by == LINE:
         candidates.append(f"{final.text}!")
-    return _judged(right_answers, candidates, rules, question, details)
+    return _judge_candidates(right_answers, candidates, rules, question, details)
 
 
 def _plain_year(reference: str) -> str:
@@ -138,9 +138,9 @@ def _plain_year(reference: str) -> str:
 
 
 def _without_exclamation(reply: str) -> tuple[str, bool]:
-    """Leave out the mark that ends a sentence behind a number; say whether there was one.
+    """Remove an exclamation mark after a number at the end; tell whether there was one.
 
-    5! alone is a factorial, and "It's 42!" none.
+    5! alone is a factorial; in "It's 42!" the mark ends the sentence.
     """
     match = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
     if match is None:
@@ -170,8 +170,8 @@ def _is_verdict(reply: str, right_answer: str) -> bool:
     return verdict in _VERDICTS and len(statement) < LONGEST and is_reference(statement, [verdict])
 
 
-def _copies(reply: str, right_answers: Sequence[str], question: str) -> bool:
-    """Tell whether the last line is an equation of the task, and not the task's answer."""
+def _copies_task(reply: str, right_answers: Sequence[str], question: str) -> bool:
+    """Tell whether the last line copies an equation of the task that is not its answer."""
     last = after_thinking(reply)[-LONGEST:].strip().rpartition("\n")[2].strip("$ .*")
     if "=" not in last or any(bare(last) == bare(right_answer) for right_answer in right_answers):
         return False
@@ -189,8 +189,8 @@ def _in_figures(text: str) -> str:
     return figures if match and (not match[1] or units.is_known_unit(match[1])) else ""
 
 
-def _says(text: str, right_answer: str, question: str) -> bool:
-    """Tell whether a date, or a word or two of the task's answer, are said in a sentence."""
+def _says_answer(text: str, right_answer: str, question: str) -> bool:
+    """Tell whether a sentence gives the right answer if that is a date or a few words."""
     if dates.is_date(text, right_answer):
         return True
     words = _TEXT.sub(r"\1", right_answer).strip(" .")
@@ -221,7 +221,7 @@ def _as_inequality(match: re.Match) -> str:
     return f"{name} {sign}{'=' if is_closed or bound else ''} "
 
 
-def _judged(
+def _judge_candidates(
     right_answers: Sequence[str],
     candidates: Sequence[str],
     rules: Rules,
@@ -231,7 +231,7 @@ def _judged(
     why = ""
     candidates = [*candidates, *filter(None, map(_in_figures, candidates))]
     for right_answer in right_answers:
-        if any(_says(text, right_answer, prompt) for text in candidates):
+        if any(_says_answer(text, right_answer, prompt) for text in candidates):
             return Verdict(1.0, "the right answer", details)
         for text in candidates:
             is_same = same_answer(right_answer, text, rules) or library.same_for_the_library(
@@ -241,7 +241,7 @@ def _judged(
                 continue
             why = expected.why_no_answer(right_answer, text, prompt)
             if not why:
-                return Verdict(1.0, "the right answer", {**details, "answer": _shown(text)})
+                return Verdict(1.0, "the right answer", {**details, "answer": _excerpt(text)})
     if why:
         return Verdict(0.0, why, details)
     if all(is_unread(text) for text in (*right_answers, *candidates)):
@@ -252,19 +252,19 @@ def _judged(
 
 
 def _candidates(final: FinalAnswer, right_answers: Sequence[str], rules: Rules) -> list[str]:
-    """List what may be the answer: the last one, and all boxes where together they are one.
+    """List the texts that may be the answer: the last one, and all boxes joined if they form one.
 
-    Empty where several different answers were given.
+    Return an empty list if several different answers were given.
     """
-    candidates = [] if _differing(final, rules) else [final.text]
+    candidates = [] if _differing_answers(final, rules) else [final.text]
     if final.parts and max(map(_count, right_answers)) > 1:
-        for parts in (list(final.parts), _distinct(final.parts, rules)):
+        for parts in (list(final.parts), _distinct_parts(final.parts, rules)):
             if len(parts) in map(_count, right_answers):
                 candidates.append(", ".join(parts))
     return list(dict.fromkeys(candidates))
 
 
-def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
+def _differing_answers(final: FinalAnswer, rules: Rules) -> list[str]:
     """List the other answers that are neither this one nor a part of it."""
     last, *_ = read_all_meanings(final.text)
     parts = last.items if isinstance(last, Items) else ()
@@ -280,7 +280,7 @@ def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
     ]
 
 
-def _distinct(parts: Sequence[str], rules: Rules) -> list[str]:
+def _distinct_parts(parts: Sequence[str], rules: Rules) -> list[str]:
     distinct: list[str] = []
     for part in parts:
         if not any(same_answer(earlier, part, rules) for earlier in distinct):
@@ -294,10 +294,10 @@ def _count(text: str) -> int:
     return len(first.items) if isinstance(first, Items) else 1
 
 
-def _different(final: FinalAnswer, rules: Rules) -> str:
-    other_answer = _differing(final, rules)[0]
-    return f"several different answers: {_shown(other_answer)} and {_shown(final.text)}"
+def _explain_several_answers(final: FinalAnswer, rules: Rules) -> str:
+    other_answer = _differing_answers(final, rules)[0]
+    return f"several different answers: {_excerpt(other_answer)} and {_excerpt(final.text)}"
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return text.replace("\x00", "")[:SHOWN]

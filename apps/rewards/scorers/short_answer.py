@@ -86,8 +86,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if marking.ideas and names_everything(text, marking):
         return Verdict(0.0, "a list of all possible answers", {"deterministic": True})
     if not marking.ideas:
-        return _undecided(0.0, "does not match a reference answer", {}, options)
-    return _by_points(mark_ideas(text, marking), marking.total, options)
+        return _undecided_verdict(0.0, "does not match a reference answer", {}, options)
+    return _score_points(mark_ideas(text, marking), marking.total, options)
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
@@ -162,7 +162,7 @@ def _answer_text(rollout: RolloutView) -> str:
     return re.sub(r"\\(?:text\w{0,8}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text)
 
 
-def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict:
+def _score_points(result: MarkingResult, total: float, options: Options) -> Verdict:
     details = {
         "points": result.points,
         "of": total,
@@ -174,10 +174,12 @@ def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict
     value = min(1.0, result.points / total)
     reason = f"{result.points:g} of {total:g} points"
     if result.missing:  # it may be said in words of its own
-        return _undecided(value, f"{reason}; missing: {result.missing[0]}"[:200], details, options)
+        return _undecided_verdict(
+            value, f"{reason}; missing: {result.missing[0]}"[:200], details, options
+        )
     return Verdict(value, reason, {**details, "deterministic": True})
 
 
-def _undecided(value: float, reason: str, details: dict, options: Options) -> Verdict:
+def _undecided_verdict(value: float, reason: str, details: dict, options: Options) -> Verdict:
     counted_value = None if options.undecided == "null" else value
     return Verdict(counted_value, reason, {**details, "deterministic": False}, undecided=True)
