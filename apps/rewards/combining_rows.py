@@ -142,25 +142,29 @@ def _people_value() -> Subquery:
 
     The combined value exists once it is computed from their votes.
     """
-    together = Q(scorer=PEOPLE)
-    word = Coalesce(Avg("value", filter=together), Avg("value"))
-    return _aggregate(_current_rewards().filter(source=Reward.Source.HUMAN), word)
+    is_combined = Q(scorer=PEOPLE)
+    value = Coalesce(Avg("value", filter=is_combined), Avg("value"))
+    return _aggregate(_current_rewards().filter(source=Reward.Source.HUMAN), value)
 
 
 def _is_flagged() -> Combinable:
     """Return the condition that a person, or the combined judgement, flagged the rollout."""
-    together = Q(scorer=PEOPLE)
-    nothing = Q(value=None)
+    is_combined = Q(scorer=PEOPLE)
+    is_null = Q(value=None)
     rewards = _current_rewards().filter(source=Reward.Source.HUMAN).values("rollout")
-    rewards = rewards.annotate(together=Count("pk", filter=together))
+    rewards = rewards.annotate(together=Count("pk", filter=is_combined))
     flags = Case(
-        When(together__gt=0, then=Count("pk", filter=together & nothing)),
-        default=Count("pk", filter=nothing),
+        When(together__gt=0, then=Count("pk", filter=is_combined & is_null)),
+        default=Count("pk", filter=is_null),
         output_field=IntegerField(),
     )
-    counted = Subquery(rewards.annotate(flags=flags).values("flags"), output_field=IntegerField())
+    flag_count = Subquery(
+        rewards.annotate(flags=flags).values("flags"), output_field=IntegerField()
+    )
     return Func(
-        Coalesce(counted, Value(0)), template="(%(expressions)s) > 0", output_field=BooleanField()
+        Coalesce(flag_count, Value(0)),
+        template="(%(expressions)s) > 0",
+        output_field=BooleanField(),
     )
 
 

@@ -159,8 +159,8 @@ def _group(match: re.Match) -> str:
 
 
 def _word(word: str) -> int:
-    low = word.lower()
-    return BELOW_TWENTY[low] if low in BELOW_TWENTY else _TENS[low]
+    lower = word.lower()
+    return BELOW_TWENTY[lower] if lower in BELOW_TWENTY else _TENS[lower]
 
 
 def _scaled(match: re.Match) -> str:

@@ -83,13 +83,13 @@ def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -
         problems |= {
             f"rewards.{place}.{name}": why for name, why in _problems(choice, project).items()
         }
-    twice = [
+    repeated = [
         choice.scorer
         for choice in plan.rewards
         if sum(other_choice.scorer == choice.scorer for other_choice in plan.rewards) > 1
     ]
-    if twice:
-        problems["rewards"] = f"{twice[0]} is listed twice; list each scorer once"
+    if repeated:
+        problems["rewards"] = f"{repeated[0]} is listed twice; list each scorer once"
     tasks = Task.objects.filter(
         taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names)
     )

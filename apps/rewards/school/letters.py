@@ -207,9 +207,13 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
 def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
-    begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
-    if begun and (picks := _read_last_lines("\n".join(lines[:begun]), choices, several)):
-        behind = "\n".join(lines[begun:])
+    explanation_start = next(
+        (place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0
+    )
+    if explanation_start and (
+        picks := _read_last_lines("\n".join(lines[:explanation_start]), choices, several)
+    ):
+        behind = "\n".join(lines[explanation_start:])
         if not _announced_letters(behind) - picks and not _TAKEN_BACK.search(behind):
             return picks
     if lines and (judged := _letters_judged_right(lines[-1])):
@@ -362,9 +366,9 @@ def _clauses(text: str) -> Iterator[str]:
     text = re.sub(
         r"(?i)\b(?:everything|anything|all|any|(?:every|any|all)\s\w{3,12}) but\b", "except", text
     )
-    joined = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
-    joined = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined)
-    for clause in _CLAUSE.split(joined):
+    joined_text = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
+    joined_text = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined_text)
+    for clause in _CLAUSE.split(joined_text):
         if clause and clause.strip():
             yield clause
 

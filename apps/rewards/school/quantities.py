@@ -348,13 +348,13 @@ def _write_in_symbols(text: str) -> str:
     if not re.search(r"[A-Za-z]", text):
         return text.strip()
     words: list[str] = []
-    waiting = ""
+    pending_power = ""
     for word in re.findall(r"[A-Za-zµμΩ]+[23]?(?![\w])|[A-Za-zµμΩ]+|[^A-Za-zµμΩ\s]+", text):
         low = word.lower()
         if low == "per":
             words.append("/")
-        elif low in _BEFORE and not waiting:
-            waiting = _BEFORE[low]
+        elif low in _BEFORE and not pending_power:
+            pending_power = _BEFORE[low]
         elif low in _POWERS and words:
             words[-1] += _POWERS[low]
         else:
@@ -363,8 +363,10 @@ def _write_in_symbols(text: str) -> str:
             if len(plain) > 3 and plain[1:].islower():  # Newton, in a heading or in German
                 plain = plain.lower()
             unit_name = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
-            words.append(unit_name.replace("**", "^") + (f"^{power}" if power else "") + waiting)
-            waiting = ""
+            words.append(
+                unit_name.replace("**", "^") + (f"^{power}" if power else "") + pending_power
+            )
+            pending_power = ""
     return " ".join(words)
 
 
@@ -374,8 +376,8 @@ def _figures(digits: str) -> int:
     Zeros in front do not count, nor do those at the end of a number without a decimal point.
     """
     plain = digits.lstrip("+-")
-    counted = plain.replace(".", "").lstrip("0")
-    return max(1, len(counted if "." in plain else counted.rstrip("0")))
+    significant = plain.replace(".", "").lstrip("0")
+    return max(1, len(significant if "." in plain else significant.rstrip("0")))
 
 
 @lru_cache(maxsize=256)

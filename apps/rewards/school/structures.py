@@ -85,19 +85,21 @@ def _bind_in_order(units: list[Unit]) -> Molecule | None:
 
     Oxygen behind a carbon atom with two bonds left takes both, and nitrogen three: CH3COOCH3.
     """
-    free = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
+    free_bonds = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
     neighbours: list[list[int]] = [[] for _ in units]
     for place in range(1, len(units)):
-        last = next((earlier for earlier in reversed(range(place)) if free[earlier] > 0), None)
-        if last is None or free[place] <= 0:
+        last = next(
+            (earlier for earlier in reversed(range(place)) if free_bonds[earlier] > 0), None
+        )
+        if last is None or free_bonds[place] <= 0:
             return None
         is_multiple = units[place][0] in "ON" and units[last][0] == "C"
-        bonds = free[place] if is_multiple and free[last] >= free[place] else 1
-        free[last] -= bonds
-        free[place] -= bonds
+        bonds = free_bonds[place] if is_multiple and free_bonds[last] >= free_bonds[place] else 1
+        free_bonds[last] -= bonds
+        free_bonds[place] -= bonds
         neighbours[place].append(last)
         neighbours[last].append(place)
-    return None if any(free) else Molecule(units, neighbours)
+    return None if any(free_bonds) else Molecule(units, neighbours)
 
 
 def _neighbourhoods(molecule: Molecule) -> list[str]:

@@ -154,13 +154,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not text.strip():
         return Verdict(0.0, "nothing was said")
     signs = Counter(text if options.ascii else words_alone(text))
-    counted = {sign: times for sign, times in signs.items() if _is_counted(sign, options)}
-    total = sum(counted.values())
+    letter_counts = {sign: times for sign, times in signs.items() if _is_counted(sign, options)}
+    total = sum(letter_counts.values())
     if not total:
         return Verdict(1.0, "it has no letters")
     expected = {name.lower() for name in options.scripts}
     other_scripts: Counter[str] = Counter()
-    for sign, times in counted.items():
+    for sign, times in letter_counts.items():
         if not (sign.isascii() if options.ascii else script_of(sign) in expected):
             other_scripts[script_of(sign)] += times
     share = 1 - other_scripts.total() / total

@@ -50,15 +50,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         longest, cache = _bounds(task, options)
     except BadLimits as why:
         return Verdict(None, str(why))
-    free = longest - cache
-    details = {"tokens": rollout.tokens, "free": free}
-    if rollout.tokens <= free:
+    free_tokens = longest - cache
+    details = {"tokens": rollout.tokens, "free": free_tokens}
+    if rollout.tokens <= free_tokens:
         return Verdict(0.0, "short enough", details)
     if rollout.tokens > longest:
         return Verdict(-1.0, f"longer than {longest} tokens", details)
     return Verdict(
-        (free - rollout.tokens) / cache,
-        f"{rollout.tokens - free} tokens above the length without penalty",
+        (free_tokens - rollout.tokens) / cache,
+        f"{rollout.tokens - free_tokens} tokens above the length without penalty",
         details,
     )
 

@@ -70,9 +70,9 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, str(error), details)
     # A bound that is met is within, however it is rounded.
     allowed = tolerance * abs(expected) * (1 + 1e-9)
-    near = any(abs(value - expected) <= allowed for value in _values(number))
-    reason = "within the tolerance" if near else "too far off"
-    return Verdict(float(near), reason, {**details, "answer": number.value})
+    is_near = any(abs(value - expected) <= allowed for value in _values(number))
+    reason = "within the tolerance" if is_near else "too far off"
+    return Verdict(float(is_near), reason, {**details, "answer": number.value})
 
 
 def _as_number(expected: object) -> object:
