@@ -59,7 +59,7 @@ def _iterate_problems(choice: ScorerChoice, rows: Iterable[tuple[str, int, dict]
 
 def _explain_problem(choice: ScorerChoice, meta: Mapping[str, Any]) -> str:
     if not isinstance(meta[KEY], Mapping) or not isinstance(meta[KEY][choice.scorer], Mapping):
-        return "must be an object of options, such as {{choice.scorer}: {…}}"
+        return f"must be an object of options, such as {{{choice.scorer}: {{…}}}}"
     if choice.scorer not in scorers.scorer_names():
         return "learned scorers have no options"
     scorer = scorers.find_scorer(choice.scorer)
