@@ -115,14 +115,14 @@ class Rescorings(APIView):
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Score stored rollouts of the run again. The first rewards stay as they are."""
-        asked = NewRescoring(data=request.data)
+        serializer = NewRescoring(data=request.data)
         run = get_rescored_run(request, pk)
-        asked.is_valid(raise_exception=True)
+        serializer.is_valid(raise_exception=True)
         try:
-            made = start_rescoring(
+            rescoring = start_rescoring(
                 run,
-                asked.validated_data["rewards"],
-                Chosen.read(asked.validated_data.get("chosen", {})),
+                serializer.validated_data["rewards"],
+                Chosen.read(serializer.validated_data.get("chosen", {})),
                 request.user,
             )
         except ConfigError as error:
@@ -131,7 +131,7 @@ class Rescorings(APIView):
             ) from None
         except NothingToRescore as nothing:
             raise Conflict(str(nothing)) from None
-        return Response(RescoringDocument(made).data, 201)
+        return Response(RescoringDocument(rescoring).data, 201)
 
 
 class OneRescoring(APIView):
@@ -156,9 +156,11 @@ class StopRescoring(APIView):
     def post(self, request: ApiRequest, pk: int, rescoring: int) -> Response:
         """Stop the rescoring. The rollouts that are scored keep their new rewards."""
         Nothing(data=request.data).is_valid(raise_exception=True)
-        found = get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)
+        stored_rescoring = get_object_or_404(
+            list_rescorings(get_rescored_run(request, pk)), pk=rescoring
+        )
         try:
-            found.stop(by=request.user)
+            stored_rescoring.stop(by=request.user)
         except NotPossible as error:
             raise Conflict(str(error)) from None
-        return Response(RescoringDocument(found).data)
+        return Response(RescoringDocument(stored_rescoring).data)

@@ -9,8 +9,8 @@ from apps.runs.config import RunConfig, ScorerChoice
 from apps.tasksets.judged_by import Kind
 
 NO_KIND = Kind()  # of a task that says nothing of itself
-RATER_MODEL = "rater_model"  # the scorer whose word is what people would say
-PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say together
+RATER_MODEL = "rater_model"  # the scorer whose value predicts people's
+PEOPLE = "people"  # the scorer whose value combines all people's judgements of a rollout
 
 
 @dataclass(frozen=True)
@@ -41,36 +41,40 @@ def combined(
     share = `people.weight`. A person's None is a flag: whatever others gave, what is broken has
     no reward.
     """
-    if any(judgement.value is None for judgement in _together(judgements)):
+    if any(judgement.value is None for judgement in _people_judgements(judgements)):
         return None
     machine = machine_reward(judgements, plan.judges_of(kind))
     # A rater model has learned people's ratings: where there is one it stands for them, for all
     # rollouts that they are asked about.
-    is_foretold = plan.people.rater_model and plan.people.asks_about(kind.domain)
-    people = _foretold(judgements) if is_foretold else peoples_word(judgements)
+    is_predicted = plan.people.rater_model and plan.people.asks_about(kind.domain)
+    people = _predicted_value(judgements) if is_predicted else peoples_word(judgements)
     if people is None or machine is None:
         return machine if people is None else people
     return plan.people.weight * people + (1 - plan.people.weight) * machine
 
 
 def peoples_word(judgements: Sequence[Judgement]) -> float | None:
-    """Return people's combined value of a rollout, or the mean of their values until that is made.
+    """Return people's combined value of a rollout, or the mean of their values until it exists.
 
     Return None if no person judged it, or if it is flagged as broken. Machines' judgements are
     ignored.
     """
-    values = [judgement.value for judgement in _together(judgements)]
-    known = [value for value in values if value is not None]
-    return None if not known or len(known) < len(values) else math.fsum(known) / len(known)
+    values = [judgement.value for judgement in _people_judgements(judgements)]
+    known_values = [value for value in values if value is not None]
+    return (
+        None
+        if not known_values or len(known_values) < len(values)
+        else math.fsum(known_values) / len(known_values)
+    )
 
 
-def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
+def _people_judgements(judgements: Sequence[Judgement]) -> list[Judgement]:
     """Return people's combined judgement if there is one, else their single judgements."""
     people = [judgement for judgement in judgements if judgement.is_human]
     return [judgement for judgement in people if judgement.scorer == PEOPLE] or people
 
 
-def _foretold(judgements: Sequence[Judgement]) -> float | None:
+def _predicted_value(judgements: Sequence[Judgement]) -> float | None:
     return next(
         (judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None
     )
@@ -81,14 +85,16 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
 
     People's judgements are ignored.
     """
-    given = {
+    values_by_scorer = {
         judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human
     }
-    values = [given.get(choice.scorer) for choice in judges]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    values = [values_by_scorer.get(choice.scorer) for choice in judges]
+    known_values = [value for value in values if value is not None]
+    if not known_values or len(known_values) < len(values):
         return None
-    return math.fsum(choice.weight * value for choice, value in zip(judges, known, strict=True))
+    return math.fsum(
+        choice.weight * value for choice, value in zip(judges, known_values, strict=True)
+    )
 
 
 def machine_parts(

@@ -37,29 +37,31 @@ def combined_so_far(plan: RunConfig) -> Combinable:
 
     It computes the same as `apps.rewards.combining.combined`.
     """
-    machine = _machines_word(plan)
-    people: Subquery | Case = _peoples_word()
+    machine = _machine_reward(plan)
+    people: Subquery | Case = _people_value()
     share = Value(plan.people.weight)
-    is_foretold = plan.people.rater_model and plan.people.per_group
-    if is_foretold:
+    is_predicted = plan.people.rater_model and plan.people.per_group
+    if is_predicted:
         asked_about = (
             Q(**{f"{DOMAIN}__in": plan.people.domains})
             if plan.people.domains
             else Q(pk__isnull=False)
         )
         people = Case(
-            When(asked_about, then=_foretold()), default=people, output_field=FloatField()
+            When(asked_about, then=_predicted_value()), default=people, output_field=FloatField()
         )
-    both = share * people + (Value(1.0) - share) * machine
-    # People rated almost none of the rollouts searched: one look tells that, where the rest
-    # would take four.
+    weighted_sum = share * people + (Value(1.0) - share) * machine
+    # People rated almost none of the rollouts searched: one subquery shows that, while the full
+    # expression takes four.
     alone = (
         []
-        if is_foretold
+        if is_predicted
         else [When(~Exists(_current_rewards().filter(source=Reward.Source.HUMAN)), then=machine)]
     )
     flagged = When(Q(_is_flagged()), then=NOTHING)
-    return Case(*alone, flagged, default=Coalesce(both, people, machine), output_field=FloatField())
+    return Case(
+        *alone, flagged, default=Coalesce(weighted_sum, people, machine), output_field=FloatField()
+    )
 
 
 def _current_rewards() -> QuerySet[Reward]:
@@ -68,33 +70,33 @@ def _current_rewards() -> QuerySet[Reward]:
     The rollout is compared twice, so that an index is used for each rollout instead of the whole
     table.
     """
-    own = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout=OuterRef("pk"), rollout__gte=OuterRef("pk"), is_current=True
     )
-    return own.exclude(details__has_key=LATE).order_by()
+    return rewards.exclude(details__has_key=LATE).order_by()
 
 
-def _of(rewards: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
+def _aggregate(rewards: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
     """Return an aggregate over these rewards; NULL where there are none."""
     return Subquery(
         rewards.values("rollout").annotate(word=value).values("word"), output_field=kind()
     )
 
 
-def _machines_word(plan: RunConfig) -> Subquery:
+def _machine_reward(plan: RunConfig) -> Subquery:
     """Return a subquery of Σ weight × value over the task's judges.
 
     It is NULL while one of them is missing or has failed.
     """
-    named = {choice.scorer: choice for choice in plan.judges}
+    choices = {choice.scorer: choice for choice in plan.judges}
     is_judge = {
         scorer: Q(scorer=scorer) & _judges(choice, plan, "rollout__")
-        for scorer, choice in named.items()
+        for scorer, choice in choices.items()
     }
     weighted = Case(
         *(
-            When(is_judge[scorer], then=F("value") * Value(named[scorer].weight))
-            for scorer in named
+            When(is_judge[scorer], then=F("value") * Value(choices[scorer].weight))
+            for scorer in choices
         ),
         default=NOTHING,
     )
@@ -105,7 +107,7 @@ def _machines_word(plan: RunConfig) -> Subquery:
     expected = sum(
         (
             Case(When(_judges(choice, plan, "rollout__"), then=Value(1)), default=Value(0))
-            for choice in named.values()
+            for choice in choices.values()
         ),
         Value(0),
     )
@@ -135,35 +137,39 @@ def _is_list(path: str) -> Func:
     return Func(F(path), template=template, output_field=BooleanField())
 
 
-def _peoples_word() -> Subquery:
+def _people_value() -> Subquery:
     """Return a subquery of people's combined value, or of the mean of their values before.
 
     The combined value exists once it is computed from their votes.
     """
-    together = Q(scorer=PEOPLE)
-    word = Coalesce(Avg("value", filter=together), Avg("value"))
-    return _of(_current_rewards().filter(source=Reward.Source.HUMAN), word)
+    is_combined = Q(scorer=PEOPLE)
+    value = Coalesce(Avg("value", filter=is_combined), Avg("value"))
+    return _aggregate(_current_rewards().filter(source=Reward.Source.HUMAN), value)
 
 
 def _is_flagged() -> Combinable:
-    """Tell whether a person, or all of them together, called it broken."""
-    together = Q(scorer=PEOPLE)
-    nothing = Q(value=None)
+    """Return the condition that a person, or the combined judgement, flagged the rollout."""
+    is_combined = Q(scorer=PEOPLE)
+    is_null = Q(value=None)
     rewards = _current_rewards().filter(source=Reward.Source.HUMAN).values("rollout")
-    rewards = rewards.annotate(together=Count("pk", filter=together))
+    rewards = rewards.annotate(together=Count("pk", filter=is_combined))
     flags = Case(
-        When(together__gt=0, then=Count("pk", filter=together & nothing)),
-        default=Count("pk", filter=nothing),
+        When(together__gt=0, then=Count("pk", filter=is_combined & is_null)),
+        default=Count("pk", filter=is_null),
         output_field=IntegerField(),
     )
-    counted = Subquery(rewards.annotate(flags=flags).values("flags"), output_field=IntegerField())
+    flag_count = Subquery(
+        rewards.annotate(flags=flags).values("flags"), output_field=IntegerField()
+    )
     return Func(
-        Coalesce(counted, Value(0)), template="(%(expressions)s) > 0", output_field=BooleanField()
+        Coalesce(flag_count, Value(0)),
+        template="(%(expressions)s) > 0",
+        output_field=BooleanField(),
     )
 
 
-def _foretold() -> Subquery:
-    return _of(
+def _predicted_value() -> Subquery:
+    return _aggregate(
         _current_rewards().filter(scorer=RATER_MODEL).exclude(source=Reward.Source.HUMAN),
         Max("value"),
     )

@@ -32,24 +32,24 @@ _SENTENCE = re.compile(r"(?<=[^\W\d_][.!?…])\s|(?<=[\d)%$][.!?])\s(?=[^\W\d_])
 
 
 def corrections(text: str) -> list[re.Match]:
-    """List where the text takes back what stands before; the right text begins at their ends."""
+    """List the matches that take back the text before them; the correction follows each."""
     return list(_BEGINS.finditer(text))
 
 
 def last_statement(text: str) -> str:
     """Return what follows the last correction; the whole text if nothing is corrected."""
-    found = corrections(text)
-    rest = text[found[-1].end() :] if found else ""
-    return rest if re.search(r"\w", rest) else text
+    matches = corrections(text)
+    statement = text[matches[-1].end() :] if matches else ""
+    return statement if re.search(r"\w", statement) else text
 
 
 def without_corrected(text: str) -> str:
-    """Leave out the sentence before each correction, and keep those before it."""
-    kept = ""
+    """Leave out the sentence before each correction; keep all earlier sentences."""
+    uncorrected = ""
     start = 0
-    for found in corrections(text):
-        before = kept + text[start : found.start()]
+    for correction in corrections(text):
+        before = uncorrected + text[start : correction.start()]
         ends = [end.end() for end in _SENTENCE.finditer(before.rstrip())]
-        kept = before[: ends[-1]] if ends else ""
-        start = found.end()
-    return kept + text[start:]
+        uncorrected = before[: ends[-1]] if ends else ""
+        start = correction.end()
+    return uncorrected + text[start:]

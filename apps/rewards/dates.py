@@ -19,7 +19,7 @@ october oct oktober octobre octubre outubro ottobre октября октябр�
 november nov novembre noviembre novembro ноября ноябрь
 december dec dezember décembre decembre diciembre dezembro dicembre декабря декабрь
 """.strip().splitlines()
-# What says that the date is not the one, or not this one alone.
+# Words that deny the date, or name others beside it.
 _ANOTHER = re.compile(
     r"(?<![^\W_])(?:not|never|no|or|before|after|by|until|till|since|from|between|around|about"
     r"|circa"
@@ -62,9 +62,9 @@ def _table() -> tuple[re.Pattern, dict[str, int]]:
     return re.compile(rf"(?<![\w/.-])(?:{'|'.join(forms)})(?![\d/-])", re.I), months
 
 
-def _read(found: re.Match) -> Date | None:
-    """Return the date; None for none, and for 4/7/1776, which may be of April or of July."""
-    names, months = found.groupdict(), _table()[1]
+def _read(match: re.Match) -> Date | None:
+    """Return the date; None if it is invalid, or ambiguous as 4/7/1776 (April or July)."""
+    names, months = match.groupdict(), _table()[1]
     form = next(place for place in range(1, 7) if names[f"day_{place}"])
     month, day, year = (names[f"{part}_{form}"] for part in ("month", "day", "year"))
     number = months[month.lower()] if month.lower() in months else int(month)
@@ -78,9 +78,9 @@ def _read(found: re.Match) -> Date | None:
 
 
 def date_of(text: str) -> Date | None:
-    """Return the date that is all of the text."""
-    found = _table()[0].fullmatch(text.strip(" .*$")) if len(text) <= LONGEST else None
-    return _read(found) if found else None
+    """Return the date if the whole text is one; else None."""
+    match = _table()[0].fullmatch(text.strip(" .*$")) if len(text) <= LONGEST else None
+    return _read(match) if match else None
 
 
 def is_date(text: str, reference: str) -> bool:
@@ -88,11 +88,11 @@ def is_date(text: str, reference: str) -> bool:
     expected = date_of(reference)
     if expected is None or len(text) > LONGEST:
         return False
-    found = list(_table()[0].finditer(text))
-    if len(found) != 1:
+    matches = list(_table()[0].finditer(text))
+    if len(matches) != 1:
         return False
-    rest = text[: found[0].start()] + " " + text[found[0].end() :]
-    given = _read(found[0])
-    if given is None or _ANOTHER.search(rest) or re.search(r"\d", rest):
+    other_text = text[: matches[0].start()] + " " + text[matches[0].end() :]
+    date = _read(matches[0])
+    if date is None or _ANOTHER.search(other_text) or re.search(r"\d", other_text):
         return False
-    return given[1:] == expected[1:] and expected.year in (None, given.year)
+    return date[1:] == expected[1:] and expected.year in (None, date.year)

@@ -28,14 +28,14 @@ _NAMED_ONLY = re.compile(
     r"|result|number|letter)?\s?\}?",
     re.I,
 )
-# What says of a box that it holds no answer; a text that ends in the name of a box.
+# Words that tell that a box holds no answer; a text that ends in the name of a box.
 _DISOWNED = re.compile(
     r"[\s$)]{0,3}(?:is|was)(?:n['’]t|\s(?:not|wrong|incorrect|false|impossible))\b", re.I
 )
 _FENCED = re.compile(r"[^`]{0,500}```(?:json)?\n([^`]*)```", re.I)
 _FIELDS = frozenset(("answer", "final_answer", "final answer", "result", "solution"))
 _CUT_OFF = re.compile(r"\\(?:boxed?|fbox)\s*$")
-# What says that the answer before it was none.
+# Words that take back the answer before them.
 _TAKEN_BACK = re.compile(
     r"\b(?:no|not|wait|wrong|actually|instead|sorry|incorrect|rather|nein|non)\b|不对|错", re.I
 )
@@ -81,13 +81,13 @@ def final_answer(response: str) -> FinalAnswer | None:
     if is_cut:
         return None
     kinds = (("boxed", boxed), ("####", hashes(reply)), ("<answer>", tags(reply)))
-    marked = [(by, found) for by, found in kinds if found]
+    marked = [(by, answers) for by, answers in kinds if answers]
     if marked:
-        by, found = marked[0]
-        more = [each for _, answers in marked[1:] for each in answers]
-        others = tuple(dict.fromkeys([*found[:-1], *more]))
-        parts = tuple(found) if by == "boxed" and is_together and len(found) > 1 else ()
-        return FinalAnswer(found[-1], by, others, parts)
+        by, answers = marked[0]
+        more = [answer for _, answers in marked[1:] for answer in answers]
+        other_answers = tuple(dict.fromkeys([*answers[:-1], *more]))
+        parts = tuple(answers) if by == "boxed" and is_together and len(answers) > 1 else ()
+        return FinalAnswer(answers[-1], by, other_answers, parts)
     return _in_json(reply) or last_line(reply)
 
 
@@ -102,34 +102,38 @@ def _in_json(text: str) -> FinalAnswer | None:
         fields = strict_json.decode_json(text)
     except strict_json.NotStrictJson:
         return None
-    named = [value for name, value in fields.items() if name.lower() in _FIELDS]
-    if len(named) != 1 or isinstance(named[0], bool) or not isinstance(named[0], str | int | float):
+    answer_values = [value for name, value in fields.items() if name.lower() in _FIELDS]
+    if (
+        len(answer_values) != 1
+        or isinstance(answer_values[0], bool)
+        or not isinstance(answer_values[0], str | int | float)
+    ):
         return None
-    value = named[0] if isinstance(named[0], str) else repr(named[0])
+    value = answer_values[0] if isinstance(answer_values[0], str) else repr(answer_values[0])
     return FinalAnswer(value.strip(), LINE)
 
 
 def verbatim(response: str) -> str | None:
-    """Return the marked answer in its own words, None where none is marked.
+    """Return the marked answer unchanged, None if none is marked.
 
-    Raises NoAnswer where several say different things.
+    Raises NoAnswer if several marked answers differ.
     """
     reply = after_thinking(response)
-    found = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
-    return only([_unboxed(one) for one in found]) if found else None
+    marked = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
+    return only([_unwrap_box(text) for text in marked]) if marked else None
 
 
 def only(answers: Sequence[T]) -> T:
-    """Return the one answer that is given, however often. Raises NoAnswer."""
+    """Return the answer that all of these agree on. Raises NoAnswer if there are several."""
     if not answers:
         raise NoAnswer("no answer of the expected kind")
-    if any(one != answers[0] for one in answers):
+    if any(answer != answers[0] for answer in answers):
         raise NoAnswer("several different answers")
     return answers[0]
 
 
 def after_thinking(response: str) -> str:
-    """Leave out thoughts: what stands before they end, and what follows where they do not."""
+    """Leave out thoughts: the text up to their end, or to the end of the text if they stay open."""
     for opened, closed in THOUGHTS:
         if closed in response or opened in response:
             response = response.rpartition(closed)[2].partition(opened)[0]
@@ -142,8 +146,8 @@ def boxes(text: str) -> list[str]:
 
 
 def _boxes(text: str) -> tuple[list[str], bool, bool]:
-    """List them; say whether the last one was cut off, and whether none was taken back."""
-    found: list[str] = []
+    """List the boxes; tell whether the last one was cut off, and whether none was taken back."""
+    contents: list[str] = []
     end = 0
     is_cut = False
     is_together = True
@@ -156,10 +160,14 @@ def _boxes(text: str) -> tuple[list[str], bool, bool]:
         is_cut = content is None and text[match.end()] == "{"
         is_disowned = _DISOWNED.match(text, end) is not None
         if content is not None and not is_disowned and not _NAMED_ONLY.fullmatch(content):
-            if found and _TAKEN_BACK.search(text[before : match.start()]):
+            if contents and _TAKEN_BACK.search(text[before : match.start()]):
                 is_together = False
-            found.append(content)
-    return found, is_cut or _CUT_OFF.search(text, max(0, len(text) - 40)) is not None, is_together
+            contents.append(content)
+    return (
+        contents,
+        is_cut or _CUT_OFF.search(text, max(0, len(text) - 40)) is not None,
+        is_together,
+    )
 
 
 def _content(text: str, start: int) -> tuple[str | None, int]:
@@ -173,15 +181,15 @@ def _content(text: str, start: int) -> tuple[str | None, int]:
             return None, start
         end = word.end()
         while word.group().startswith("\\") and text[end : end + 1] == "{":
-            end = _closing(text, end)
+            end = _closing_brace(text, end)
             if end < 0:
                 return None, start
         return text[start:end], end
-    end = _closing(text, start)
+    end = _closing_brace(text, start)
     return (text[start + 1 : end - 1].strip(), end) if end > 0 else (None, start)
 
 
-def _closing(text: str, start: int) -> int:
+def _closing_brace(text: str, start: int) -> int:
     """Return where the brace that opens here is closed; -1 where it is not."""
     depth = 0
     for place in range(start, min(len(text), start + LONGEST)):
@@ -193,29 +201,29 @@ def _closing(text: str, start: int) -> int:
     return -1
 
 
-def _unboxed(text: str) -> str:
-    """Return what a box says that is all of the text."""
-    found = boxes(text)
-    return found[-1] if len(found) == 1 else text
+def _unwrap_box(text: str) -> str:
+    """Return the contents of the text's only box; else the text unchanged."""
+    contents = boxes(text)
+    return contents[-1] if len(contents) == 1 else text
 
 
 def hashes(text: str) -> list[str]:
     """List what follows each ####, without headings of sections."""
     text = text.rstrip()
-    found = list(_HASHES.finditer(text))[-MOST:] if "####" in text else []
+    matches = list(_HASHES.finditer(text))[-MOST:] if "####" in text else []
     return [
-        strip_marks(each[1][:LONGEST])
-        for each in found
-        if each.end() == len(text) or not _HEADING.match(each[1])
+        strip_marks(match[1][:LONGEST])
+        for match in matches
+        if match.end() == len(text) or not _HEADING.match(match[1])
     ]
 
 
 def tags(text: str) -> list[str]:
     """List what the last answer tags say: what is marked in them, or what their last line says."""
-    return [_of_tag(each) for each in inside_tags(text)]
+    return [_tag_answer(content) for content in inside_tags(text)]
 
 
-def _of_tag(inside: str) -> str:
+def _tag_answer(inside: str) -> str:
     marked = boxes(inside) or hashes(inside)
     if marked:
         return marked[-1]
@@ -227,7 +235,7 @@ def inside_tags(text: str) -> list[str]:
     """List what stands in the last answer tags."""
     if "</answer>" not in text.lower():
         return []
-    return [found.strip() for found in _TAGS.findall(text)[-MOST:] if len(found) <= LONGEST]
+    return [content.strip() for content in _TAGS.findall(text)[-MOST:] if len(content) <= LONGEST]
 
 
 def last_line(text: str) -> FinalAnswer | None:

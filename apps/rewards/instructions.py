@@ -81,9 +81,9 @@ def _letter_frequency(text: str, arguments: Arguments) -> bool:
 
 
 def _is_in_language(text: str, arguments: Arguments) -> bool | None:
-    found = language_of(text)
+    language = language_of(text)
     expected = arguments["language"].strip().lower().partition("-")[0]
-    return found == expected if found else None
+    return language == expected if language else None
 
 
 # -- lengths ---------------------------------------------------------------------------------------
@@ -148,14 +148,19 @@ def _number_bullets(text: str, arguments: Arguments) -> bool:
 def _is_one_answer(text: str, arguments: Arguments) -> bool:
     """Tell whether the reply gives exactly one of the answers that are allowed."""
     options = arguments.get("options") or ANSWERS
-    given = {one for one in options if _times(text, one)}
-    inner = {one for one in given for other in given if one != other and one in other}
-    return len(given - inner) == 1
+    mentioned = {option for option in options if _times(text, option)}
+    inner = {
+        option
+        for option in mentioned
+        for longer_option in mentioned
+        if option != longer_option and option in longer_option
+    }
+    return len(mentioned - inner) == 1
 
 
 def _number_highlights(text: str, arguments: Arguments) -> bool:
-    found = [bold or plain for bold, plain in _HIGHLIGHT.findall(text)]
-    return sum(bool(one.strip()) for one in found) >= arguments["num_highlights"]
+    highlights = [bold or plain for bold, plain in _HIGHLIGHT.findall(text)]
+    return sum(bool(highlight.strip()) for highlight in highlights) >= arguments["num_highlights"]
 
 
 def _number_sections(text: str, arguments: Arguments) -> bool:

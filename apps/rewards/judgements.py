@@ -15,11 +15,11 @@ def load_judgements(rollouts: Sequence[int]) -> dict[int, list[Judgement]]:
 
     Judgements by people that came after the group was judged are left out.
     """
-    found: dict[int, list[Judgement]] = defaultdict(list)
+    by_rollout: dict[int, list[Judgement]] = defaultdict(list)
     for rollout, scorer, value, source, is_simulated in _current(list(rollouts)):
         is_human = source == Reward.Source.HUMAN
-        found[rollout].append(Judgement(scorer, value, is_human, source, is_simulated))
-    return found
+        by_rollout[rollout].append(Judgement(scorer, value, is_human, source, is_simulated))
+    return by_rollout
 
 
 @compiled_query

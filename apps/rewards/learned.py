@@ -36,11 +36,11 @@ def find_reward_model(project_id: int, scorer: str) -> RewardModel:
     slug, _, number = scorer.removeprefix(PREFIX).partition("@")
     run = _runs(project_id).filter(slug=slug).first()
     if run is None:
-        known = (
+        model_names = (
             ", ".join(PREFIX + slug for slug in _runs(project_id).values_list("slug", flat=True))
             or "none yet"
         )
-        raise LookupError(f"no reward model run {slug!r} in this project; there are: {known}")
+        raise LookupError(f"no reward model run {slug!r} in this project; there are: {model_names}")
     if number and not number.isdigit():
         raise LookupError(f"{scorer!r}: a weight version number must follow @")
     if not number and run.state != Run.State.COMPLETED:

@@ -41,7 +41,7 @@ class Line(BaseModel):
 
     @field_validator("scorer")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _require_known_scorer(cls, name: str) -> str:
         try:
             scorers.find_scorer(name)
         except LookupError as missing:
@@ -50,10 +50,10 @@ class Line(BaseModel):
 
     @field_validator("task")
     @classmethod
-    def _readable(cls, task: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _require_readable_task(cls, task: dict[str, JsonValue]) -> dict[str, JsonValue]:
         prompt = task.get("prompt", [])
         if not isinstance(prompt, str) and not (
-            isinstance(prompt, list) and all(isinstance(one, dict) for one in prompt)
+            isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt)
         ):
             raise ValueError("prompt must be text or a list of chat messages")
         if not isinstance(task.get("meta") or {}, dict):
@@ -67,9 +67,9 @@ class Line(BaseModel):
         )
 
     @property
-    def asked(self) -> TaskView:
+    def task_view(self) -> TaskView:
         prompt = self.task.get("prompt", [])
-        own = (
+        answer_fields = (
             self.answer
             if isinstance(self.answer, dict)
             else {}
@@ -85,7 +85,7 @@ class Line(BaseModel):
                 if isinstance(prompt, str)
                 else [message for message in chat if isinstance(message, dict)]
             ),
-            {**more, **own},
+            {**more, **answer_fields},
             str(self.task.get("domain") or ""),
             meta if isinstance(meta, dict) else {},
         )
@@ -103,15 +103,16 @@ def read_scoring_line(raw: bytes) -> Line:
     except strict_json.NotStrictJson as error:
         raise BadLine(f"not JSON: {error}") from None
     except ValidationError as error:
-        raise BadLine(_told(error)) from None
+        raise BadLine(_describe_errors(error)) from None
     return line
 
 
-def _told(error: ValidationError) -> str:
-    """Return a validation error in words; a scorer's own fields stand under `options`."""
+def _describe_errors(error: ValidationError) -> str:
+    """Return a validation error as text; fields of a scorer's options begin with `options`."""
     of_options = () if error.title == Line.__name__ else ("options",)
     problems = [
-        (".".join(map(str, (*of_options, *each["loc"]))), each["msg"]) for each in error.errors()
+        (".".join(map(str, (*of_options, *detail["loc"]))), detail["msg"])
+        for detail in error.errors()
     ]
     return "; ".join(f"{field}: {message}" if field else message for field, message in problems)
 
@@ -147,6 +148,6 @@ def _question(numbers: Iterable[int], lines: list[Line]) -> Question:
         first.scorer,
         tuple(numbers),
         tuple(line.view for line in lines),
-        first.asked,
+        first.task_view,
         first.options,
     )

@@ -130,7 +130,7 @@ def in_digits(text: str) -> str:
     text = _IN_GROUPS.sub(_group, _and_a_half(text))
     text = _SCALED.sub(_scaled, text)
     text = _SPELLED.sub(_spelled, text)
-    return _CHINESE.sub(lambda found: str(_chinese(found.group())), text)
+    return _CHINESE.sub(lambda match: str(_chinese(match.group())), text)
 
 
 def write_in_digits(text: str) -> str:
@@ -141,17 +141,17 @@ def write_in_digits(text: str) -> str:
 def _and_a_half(text: str) -> str:
     """Write "one and a half million" in digits."""
 
-    def written(found: re.Match) -> str:
-        word = found[1].lower()
+    def written(match: re.Match) -> str:
+        word = match[1].lower()
         if word not in BELOW_TWENTY:
-            return found.group()
-        return str((2 * BELOW_TWENTY[word] + 1) * _SCALES[found[2].lower()] // 2)
+            return match.group()
+        return str((2 * BELOW_TWENTY[word] + 1) * _SCALES[match[2].lower()] // 2)
 
     return _AND_A_HALF.sub(written, text)
 
 
-def _group(found: re.Match) -> str:
-    half, times, group = found.groups()
+def _group(match: re.Match) -> str:
+    half, times, group = match.groups()
     if half:
         return str(_GROUPS[group.lower()] // 2)
     count = 1 if times is None else int(times) if times.isdigit() else _word(times)
@@ -159,24 +159,24 @@ def _group(found: re.Match) -> str:
 
 
 def _word(word: str) -> int:
-    low = word.lower()
-    return BELOW_TWENTY[low] if low in BELOW_TWENTY else _TENS[low]
+    lower = word.lower()
+    return BELOW_TWENTY[lower] if lower in BELOW_TWENTY else _TENS[lower]
 
 
-def _scaled(found: re.Match) -> str:
-    scale = (found[2] or found[3] or found[4]).lower()
-    value = Fraction(found[1].replace(",", "")) * _SCALES[scale]
+def _scaled(match: re.Match) -> str:
+    scale = (match[2] or match[3] or match[4]).lower()
+    value = Fraction(match[1].replace(",", "")) * _SCALES[scale]
     if value.denominator == 1:
         return str(value.numerator)
     return repr(float(value))
 
 
-def _spelled(found: re.Match) -> str:
-    if re.fullmatch(r"(?:hundred|thousand|million|billion|trillion)s", found.group(), re.I):
-        return found.group()  # hundreds are no number
+def _spelled(match: re.Match) -> str:
+    if re.fullmatch(r"(?:hundred|thousand|million|billion|trillion)s", match.group(), re.I):
+        return match.group()  # hundreds are no number
     words = [
         word.rstrip("s") if word.rstrip("s") in (*_WHOLE, "hundred") else word
-        for word in re.split(r"[\s-]+", found.group().lower())
+        for word in re.split(r"[\s-]+", match.group().lower())
         if word not in ("and", "a", "an")
     ]
     total = 0
@@ -194,7 +194,7 @@ def _spelled(found: re.Match) -> str:
                 current == 0 or current % 100 == 0 or (last in _TENS.values() and value < 10)
             )
             if place and not is_joined:  # "one two three": several numbers
-                return found.group()
+                return match.group()
             current += value
             last = value
             continue

@@ -29,31 +29,33 @@ def _lines(table: str) -> list[list[str]]:
 
 def _german() -> dict[str, int]:
     ones, teens, tens = _lines(_GERMAN)
-    found = {word: value for value, word in enumerate(teens, 13)}
+    values = {word: value for value, word in enumerate(teens, 13)}
     for value, word in zip(range(20, 100, 10), tens, strict=True):
-        found[word] = value
-        found |= {f"{one}und{word}": value + unit for unit, one in enumerate(ones, 1)}
-    return found
+        values[word] = value
+        values |= {f"{unit_word}und{word}": value + unit for unit, unit_word in enumerate(ones, 1)}
+    return values
 
 
 def _french() -> dict[str, int]:
     ones, teens, tens = _lines(_FRENCH)
-    found = {word: value for value, word in enumerate(teens, 13)}
+    values = {word: value for value, word in enumerate(teens, 13)}
     for value, word in zip(range(20, 70, 10), tens, strict=True):
-        found[word] = value
+        values[word] = value
         more = [*ones, *teens] if value == 60 else ones[:9]
-        for unit, one in enumerate(more, 1):
-            joint = " et " if one in ("un", "onze") else "-"
-            found[f"{word}{joint}{one}"] = value + unit
-    found["quatre-vingts"] = 80
-    eighties = {f"quatre-vingt-{one}": 80 + unit for unit, one in enumerate([*ones, *teens], 1)}
-    return found | eighties
+        for unit, unit_word in enumerate(more, 1):
+            joint = " et " if unit_word in ("un", "onze") else "-"
+            values[f"{word}{joint}{unit_word}"] = value + unit
+    values["quatre-vingts"] = 80
+    eighties = {
+        f"quatre-vingt-{unit_word}": 80 + unit for unit, unit_word in enumerate([*ones, *teens], 1)
+    }
+    return values | eighties
 
 
 def _spanish() -> dict[str, int]:
     ones, teens, tens, twenties = _lines(_SPANISH)
-    found = {word: value for value, word in enumerate([*teens, *twenties], 13)}
+    values = {word: value for value, word in enumerate([*teens, *twenties], 13)}
     for value, word in zip(range(30, 100, 10), tens, strict=True):
-        found[word] = value
-        found |= {f"{word} y {one}": value + unit for unit, one in enumerate(ones, 1)}
-    return found
+        values[word] = value
+        values |= {f"{word} y {unit_word}": value + unit for unit, unit_word in enumerate(ones, 1)}
+    return values

@@ -60,30 +60,30 @@ def find_final_number(response: str, words: bool = False) -> Number:
     final = final_answer(response if response.isascii() else response.translate(_DIGITS))
     if final is None:
         raise NoAnswer("no answer of the expected kind")
-    return only([only(_stated(text, words)) for text in (final.text, *final.others)])
+    return only([only(_answer_numbers(text, words)) for text in (final.text, *final.others)])
 
 
-def _stated(text: str, words: bool) -> list[Number]:
-    """Return the numbers of an answer, or of several the one that is their total."""
-    found = _numbers(text, words)
-    totals = [number for number in found if number.is_total]
-    return totals if len(totals) == 1 and found[-1] == totals[0] else found
+def _answer_numbers(text: str, words: bool) -> list[Number]:
+    """Return the numbers of an answer; only the total if the answer ends with it."""
+    numbers = _numbers(text, words)
+    totals = [number for number in numbers if number.is_total]
+    return totals if len(totals) == 1 and numbers[-1] == totals[0] else numbers
 
 
 def _numbers(text: str, words: bool) -> list[Number]:
     text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
-    text = _APOSTROPHES.sub(_joined, _GROUPED.sub(_joined, _CALCULATION.sub("", text)))
-    text = _joined(text_alone) if (text_alone := _GROUP_ALONE.fullmatch(text)) else text
+    text = _APOSTROPHES.sub(_join_digits, _GROUPED.sub(_join_digits, _CALCULATION.sub("", text)))
+    text = _join_digits(text_alone) if (text_alone := _GROUP_ALONE.fullmatch(text)) else text
     text = _SCIENTIFIC.sub(_powers, _DECIMAL_COMMA.sub(r"\1.\2", text))
     text = _MIXED.sub(_mixed, text)
     if words and (figures := spelled_values.in_figures(_TEXT.sub(r"\1", text))):
         text = figures  # two thirds is neither 2 nor 3
     text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
     text = _FRACTION.sub(_quotient, text)
-    found = []
-    for each in NUMBER.finditer(text):
-        digits = each.group().replace(",", "")
-        before, behind = text[: each.start()], text[each.end() :]
+    numbers = []
+    for match in NUMBER.finditer(text):
+        digits = match.group().replace(",", "")
+        before, behind = text[: match.start()], text[match.end() :]
         if is_denied(before):
             return []
         if is_bound(before):  # more than 12 is another number
@@ -91,28 +91,28 @@ def _numbers(text: str, words: bool) -> list[Number]:
         if is_altered(before, behind, digits):  # so is half of 12
             return []
         if digits.strip("+-."):
-            behind = text[each.end() : each.end() + 10].lstrip().lower()
+            behind = text[match.end() : match.end() + 10].lstrip().lower()
             is_percent = behind.startswith(("%", "percent", "per cent"))
-            is_total = _IN_TOTAL.match(text, each.end()) is not None
-            found.append(Number(float(digits), is_percent, is_total))
-    return found
+            is_total = _IN_TOTAL.match(text, match.end()) is not None
+            numbers.append(Number(float(digits), is_percent, is_total))
+    return numbers
 
 
-def _joined(found: re.Match) -> str:
-    return re.sub(r"[\s'’]", "", found.group())
+def _join_digits(match: re.Match) -> str:
+    return re.sub(r"[\s'’]", "", match.group())
 
 
-def _powers(found: re.Match) -> str:
-    return format(Decimal(f"{found[1]}e{found[2]}"), "f")
+def _powers(match: re.Match) -> str:
+    return format(Decimal(f"{match[1]}e{match[2]}"), "f")
 
 
-def _mixed(found: re.Match) -> str:
+def _mixed(match: re.Match) -> str:
     """Write 12 1/2 as a decimal, where a proper fraction follows."""
-    whole, top, bottom = map(int, found.groups())
-    return repr(whole + top / bottom) if top < bottom else found.group()
+    whole, top, bottom = map(int, match.groups())
+    return repr(whole + top / bottom) if top < bottom else match.group()
 
 
-def _quotient(found: re.Match) -> str:
-    """Write one fraction as a decimal, which \\frac{1}{2} and 1/2 are."""
-    top, bottom = (int(found[1] or found[3]), int(found[2] or found[4]))
+def _quotient(match: re.Match) -> str:
+    """Write a fraction, as \\frac{1}{2} or 1/2, as a decimal."""
+    top, bottom = (int(match[1] or match[3]), int(match[2] or match[4]))
     return repr(top / bottom)

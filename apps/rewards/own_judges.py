@@ -19,23 +19,23 @@ def find_own_judge_problems(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str,
         return {}
     having = tasks.filter(**{f"meta__{KEY}__isnull": False}).order_by("taskset__slug", "index")
     rows = having.values_list("taskset__slug", "index", f"meta__{KEY}")
-    why = next(_wrong(plan, rows.iterator(chunk_size=1000)), "")
+    why = next(_iterate_problems(plan, rows.iterator(chunk_size=1000)), "")
     return {"rewards": why} if why else {}
 
 
-def _wrong(plan: RunConfig, rows: Iterable[tuple[str, int, Any]]) -> Iterator[str]:
-    known = [choice.scorer for choice in plan.rewards]
-    for slug, index, said in rows:
+def _iterate_problems(plan: RunConfig, rows: Iterable[tuple[str, int, Any]]) -> Iterator[str]:
+    run_scorers = [choice.scorer for choice in plan.rewards]
+    for slug, index, judged_by in rows:
         task = f"task {index:,} of {slug!r}"
         try:
-            names = named_in({KEY: said})
+            names = named_in({KEY: judged_by})
         except BadJudges as bad:
             yield f"{task}: {bad}"
             continue
-        if strange := [name for name in names if name not in known]:
+        if unknown := [name for name in names if name not in run_scorers]:
             yield (
-                f"{task} names the scorer {strange[0]!r} (meta.{KEY}), but the run has "
-                f"{', '.join(known) or 'no scorer'}: add it"
+                f"{task} names the scorer {unknown[0]!r} (meta.{KEY}), but the run has "
+                f"{', '.join(run_scorers) or 'no scorer'}: add it"
             )
         elif names and plan.algorithm.advantage.name == "gdpo":
             yield (

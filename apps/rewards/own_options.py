@@ -22,10 +22,10 @@ def task_options(choice: ScorerChoice, meta: Mapping[str, Any]) -> dict[str, Any
 
     A task's options for scorers that the run does not use are ignored.
     """
-    said = meta.get(KEY)
+    options_by_scorer = meta.get(KEY)
     return (
-        {**choice.options, **said.get(choice.scorer, {})}
-        if isinstance(said, Mapping)
+        {**choice.options, **options_by_scorer.get(choice.scorer, {})}
+        if isinstance(options_by_scorer, Mapping)
         else dict(choice.options)
     )
 
@@ -35,31 +35,31 @@ def find_own_option_problems(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str
 
     Tasks never change, so this is checked once.
     """
-    found = ((place, _problem(choice, tasks)) for place, choice in enumerate(plan.rewards))
-    return {f"rewards.{place}.options": why for place, why in found if why}
+    problems = ((place, _first_problem(choice, tasks)) for place, choice in enumerate(plan.rewards))
+    return {f"rewards.{place}.options": why for place, why in problems if why}
 
 
-def _problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
+def _first_problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
     having = tasks.filter(**{f"meta__{KEY}__has_key": choice.scorer})
     if choice.domains:
         having = having.filter(
             Q(domain__in=choice.domains) | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]})
         )
     rows = having.order_by("taskset__slug", "index").values_list("taskset__slug", "index", "meta")
-    return next(_wrong(choice, rows.iterator(chunk_size=1000)), "")
+    return next(_iterate_problems(choice, rows.iterator(chunk_size=1000)), "")
 
 
-def _wrong(choice: ScorerChoice, rows: Iterable[tuple[str, int, dict]]) -> Iterator[str]:
+def _iterate_problems(choice: ScorerChoice, rows: Iterable[tuple[str, int, dict]]) -> Iterator[str]:
     for slug, index, meta in rows:
-        if why := _why_not(choice, meta):
+        if why := _explain_problem(choice, meta):
             yield (
                 f"task {index:,} of {slug!r} has its own options, meta.{KEY}.{choice.scorer}: {why}"
             )
 
 
-def _why_not(choice: ScorerChoice, meta: Mapping[str, Any]) -> str:
+def _explain_problem(choice: ScorerChoice, meta: Mapping[str, Any]) -> str:
     if not isinstance(meta[KEY], Mapping) or not isinstance(meta[KEY][choice.scorer], Mapping):
-        return "must be an object of options, such as {{choice.scorer}: {…}}"
+        return f"must be an object of options, such as {{{choice.scorer}: {{…}}}}"
     if choice.scorer not in scorers.scorer_names():
         return "learned scorers have no options"
     scorer = scorers.find_scorer(choice.scorer)

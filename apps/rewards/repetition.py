@@ -25,8 +25,8 @@ def repeated_share(text: str, n: int) -> float:
 
 
 def _words(text: str) -> list[str]:
-    """List the words; in a loop of one sign, as !!!!!!!!, each sign is one."""
-    text = _LOOP.sub(lambda found: " s" * len(found.group()), text.lower())
+    """List the words; each character of a run such as !!!!!!!! is a word."""
+    text = _LOOP.sub(lambda match: " s" * len(match.group()), text.lower())
     return [
         part
         for word in iterate_words(text)

@@ -83,45 +83,45 @@ def require_known_scorers(plan: RunConfig, project: Project, domain: str = "") -
         problems |= {
             f"rewards.{place}.{name}": why for name, why in _problems(choice, project).items()
         }
-    twice = [
+    repeated = [
         choice.scorer
         for choice in plan.rewards
-        if sum(other.scorer == choice.scorer for other in plan.rewards) > 1
+        if sum(other_choice.scorer == choice.scorer for other_choice in plan.rewards) > 1
     ]
-    if twice:
-        problems["rewards"] = f"{twice[0]} is listed twice; list each scorer once"
+    if repeated:
+        problems["rewards"] = f"{repeated[0]} is listed twice; list each scorer once"
     tasks = Task.objects.filter(
         taskset__in=Taskset.objects.filter(project=project, slug__in=plan.taskset_names)
     )
     if not problems:
-        problems = _unjudged(plan, tasks, domain) | _missing_set(plan, project)
+        problems = _uncovered_domains(plan, tasks, domain) | _rescoring_problems(plan, project)
         problems |= problems_of_own_options(plan, tasks) | problems_of_own_judges(plan, tasks)
         problems |= problems_of_code_tests(plan, tasks)
     if problems:
         raise ConfigError(problems)
 
 
-def _missing_set(plan: RunConfig, project: Project) -> dict[str, str]:
+def _rescoring_problems(plan: RunConfig, project: Project) -> dict[str, str]:
     """Return problems of the rescoring that a replay trains on, by field.
 
-    The recorded run may have none such, or it is not by the plan's scorers.
+    The recorded run may lack that rescoring, or have it with scorers other than the plan's.
     """
     replay = plan.replay
     if replay is None or replay.rescoring is None:
         return {}
-    found = Rescoring.objects.filter(
+    rescoring = Rescoring.objects.filter(
         run__project=project, run__slug=replay.run, pk=replay.rescoring
     ).first()
-    if found is None or found.state != Rescoring.State.DONE:
+    if rescoring is None or rescoring.state != Rescoring.State.DONE:
         return {
             "replay.rescoring": (
                 f"run {replay.run!r} has no completed rescoring {replay.rescoring}"
             )
         }
-    if found.choices != plan.rewards:
+    if rescoring.choices != plan.rewards:
         return {
             "rewards": (
-                f"must match rescoring {found.pk} of {replay.run!r}: start the replay on the "
+                f"must match rescoring {rescoring.pk} of {replay.run!r}: start the replay on the "
                 "page of the rescoring"
             )
         }
@@ -147,27 +147,29 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
     return {}
 
 
-def _unjudged(plan: RunConfig, tasks: QuerySet[Task], domain: str) -> dict[str, str]:
-    """Return domains of these tasks which would get no reward at all."""
+def _uncovered_domains(plan: RunConfig, tasks: QuerySet[Task], domain: str) -> dict[str, str]:
+    """Return a problem that names the domains of these tasks without any judge."""
     of_judges = [judge.domains for judge in plan.judges]
     of_all = [*of_judges, plan.people.domains] if plan.people.per_group else of_judges
     if not of_all or not all(of_all):
         return {}
-    # The others say themselves who judges them.
-    rest = tasks.filter(
+    # The other tasks name their own judges.
+    without_own_judges = tasks.filter(
         Q(**{f"meta__{JUDGED_BY}__isnull": True}) | Q(**{f"meta__{JUDGED_BY}": None})
     )
     domains = set(
-        (rest.filter(domain=domain) if domain else rest).values_list("domain", flat=True).distinct()
+        (without_own_judges.filter(domain=domain) if domain else without_own_judges)
+        .values_list("domain", flat=True)
+        .distinct()
     )
-    left = sorted(
-        one or "(none)"
-        for one in domains
-        if not plan.judges_of(Kind(one)) and not plan.people.asks_about(one)
+    uncovered = sorted(
+        name or "(none)"
+        for name in domains
+        if not plan.judges_of(Kind(name)) and not plan.people.asks_about(name)
     )
     return (
-        {"rewards": f"no scorer covers tasks of domain {', '.join(left[:UNJUDGED_SHOWN])}"}
-        if left
+        {"rewards": f"no scorer covers tasks of domain {', '.join(uncovered[:UNJUDGED_SHOWN])}"}
+        if uncovered
         else {}
     )
 
@@ -182,9 +184,11 @@ def open_questions(groups: Sequence[Group]) -> list[Question]:
 
 
 def list_missing_questions(
-    groups: Sequence[Group], plan_of: Callable[[Group], RunConfig], known: Values
+    groups: Sequence[Group], plan_of: Callable[[Group], RunConfig], stored_values: Values
 ) -> list[Question]:
-    """Return the plans' scorings that are still missing; `known`: values by rollout and scorer.
+    """Return the plans' scorings that are still missing.
+
+    `stored_values`: values by rollout and scorer.
 
     A scorer of groups is asked about the whole group, or not at all.
     """
@@ -196,20 +200,22 @@ def list_missing_questions(
     for group in groups:
         task = _task_view(tasks[group.task_id])
         for choice in plan_of(group).scorers_of(tasks[group.task_id].kind):
-            left = [pk for pk in views[group.pk] if choice.scorer not in known.get(pk, {})]
-            if left:
-                questions += _asked(group, choice, task, views[group.pk], left)
+            unscored_pks = [
+                pk for pk in views[group.pk] if choice.scorer not in stored_values.get(pk, {})
+            ]
+            if unscored_pks:
+                questions += _build_questions(group, choice, task, views[group.pk], unscored_pks)
     return questions
 
 
-def _asked(
+def _build_questions(
     group: Group,
     choice: ScorerChoice,
     task: TaskView,
     views: Mapping[int, RolloutView],
-    left: Sequence[int],
+    unscored_pks: Sequence[int],
 ):
-    sets = [tuple(views)] if judges_groups(choice.scorer) else [(pk,) for pk in left]
+    sets = [tuple(views)] if judges_groups(choice.scorer) else [(pk,) for pk in unscored_pks]
     options = task_options(choice, task.meta)
     return [
         Question(group.pk, choice.scorer, pks, tuple(views[pk] for pk in pks), task, options)
@@ -233,10 +239,10 @@ def finished_rollouts(groups: list[int]) -> QuerySet[Rollout]:
 
 def _views(groups: Sequence[Group]) -> dict[int, dict[int, RolloutView]]:
     """Return the scorers' views of the rollouts, by group and rollout."""
-    found: dict[int, dict[int, RolloutView]] = defaultdict(dict)
+    views: dict[int, dict[int, RolloutView]] = defaultdict(dict)
     for pk, group, text, turns, tokens, stop_reason in _replies([group.pk for group in groups]):
-        found[group][pk] = RolloutView(text, said_by_policy(text, turns), tokens, stop_reason)
-    return found
+        views[group][pk] = RolloutView(text, said_by_policy(text, turns), tokens, stop_reason)
+    return views
 
 
 @compiled_query
@@ -247,10 +253,10 @@ def _replies(groups: list[int]) -> QuerySet[Rollout, tuple[int, int, str, Any, i
 
 def known_values(groups: Sequence[Group]) -> dict[int, dict[str, float | None]]:
     """Return the machine rewards of these groups' rollouts, by rollout and scorer."""
-    found: dict[int, dict[str, float | None]] = defaultdict(dict)
+    values: dict[int, dict[str, float | None]] = defaultdict(dict)
     for rollout, scorer, value in _machine_values([group.pk for group in groups]):
-        found[rollout][scorer] = value
-    return found
+        values[rollout][scorer] = value
+    return values
 
 
 @compiled_query
@@ -264,20 +270,20 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[AnsweredQuestion]
     """Write the verdicts and hand the groups on: to people when the run asks them, else to the
     refiner.
 
-    Of groups that are no longer ours nothing is written. Returns the groups handed on.
+    Nothing is written for groups that this worker no longer holds. Returns the groups handed on.
     """
     fences = {group.pk: group.fence for group in _lock_scoring([group.pk for group in groups])}
-    ours = [group for group in groups if fences.get(group.pk) == group.fence]
-    held = {group.pk for group in ours}
+    held_groups = [group for group in groups if fences.get(group.pk) == group.fence]
+    held_ids = {group.pk for group in held_groups}
     Reward.objects.put(
         reward
         for answer in answers
-        if answer.question.group_id in held
+        if answer.question.group_id in held_ids
         for reward in _rewards(answer)
     )
-    count_used(answers, ours)
-    hand_on(ours)
-    return ours
+    count_used(answers, held_groups)
+    hand_on(held_groups)
+    return held_groups
 
 
 @compiled_query
@@ -292,11 +298,11 @@ def count_used(answers: Sequence[AnsweredQuestion], groups: Sequence[Group]) -> 
     It is counted for the worker that holds the group.
     """
     homes = {group.pk: (group.run_id, group.lease_owner) for group in groups}
-    found: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    usage: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     for answer in answers:
         if answer.used and (home := homes.get(answer.question.group_id)):
-            found[home].update(answer.used)
-    Usage.add_all(found)
+            usage[home].update(answer.used)
+    Usage.add_all(usage)
 
 
 def _rewards(answer: AnsweredQuestion) -> list[NewReward]:
@@ -336,13 +342,13 @@ def hand_on(groups: Sequence[Group]) -> None:
     The caller holds the groups' locks and the transaction.
     """
     domains = dict(_domains([group.task_id for group in groups]))
-    for people, some in _by_people(groups):
-        for_people = [group for group in some if people.asks_about(domains[group.task_id])]
+    for people, run_groups in _iterate_by_run(groups):
+        for_people = [group for group in run_groups if people.asks_about(domains[group.task_id])]
         deadline = after(people.deadline_s)
         Group.move_locked(for_people, Group.State.WAITING, deadline_at=deadline)
         asked_about = {group.pk for group in for_people}
-        left = [group for group in some if group.pk not in asked_about]
-        Group.move_locked(left, Group.State.JUDGED, judged_at=Now())
+        remaining = [group for group in run_groups if group.pk not in asked_about]
+        Group.move_locked(remaining, Group.State.JUDGED, judged_at=Now())
 
 
 @compiled_query
@@ -350,10 +356,10 @@ def _domains(tasks: list[int]) -> QuerySet[Task, tuple[int, str]]:
     return Task.objects.filter(EqualsAny("pk", tasks)).values_list("pk", "domain")
 
 
-def _by_people(groups: Sequence[Group]) -> Iterator[tuple[People, list[Group]]]:
-    """Yield the groups of each run with what the run asks people."""
+def _iterate_by_run(groups: Sequence[Group]) -> Iterator[tuple[People, list[Group]]]:
+    """Yield the `people` settings of each run with the run's groups."""
     by_run: dict[int, list[Group]] = defaultdict(list)
     for group in groups:
         by_run[group.run_id].append(group)
-    for some in by_run.values():
-        yield some[0].run.settings.people, some
+    for run_groups in by_run.values():
+        yield run_groups[0].run.settings.people, run_groups

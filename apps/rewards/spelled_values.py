@@ -94,17 +94,17 @@ def _fraction(plain: str) -> tuple[int, int] | None:
     """Read one half, three-quarters and twenty-two sevenths as two numbers."""
     if plain == "half":
         return 1, 2
-    found = _FRACTION.fullmatch(plain)
-    if found is None or (found["joint"] == "-" and re.search("[ -]", found["times"])):
+    match = _FRACTION.fullmatch(plain)
+    if match is None or (match["joint"] == "-" and re.search("[ -]", match["times"])):
         return None
-    is_one = found["times"] in ("a", "an", "one")
-    times = "1" if is_one else _below_hundred(found["times"])
-    is_halves = found["part"] == "halve"
-    if not times or is_one == bool(found["plural"]) or (is_halves and is_one):
+    is_one = match["times"] in ("a", "an", "one")
+    times = "1" if is_one else _below_hundred(match["times"])
+    is_halves = match["part"] == "halve"
+    if not times or is_one == bool(match["plural"]) or (is_halves and is_one):
         return None  # "twenty fifth" is a place, "one thirds" nothing
-    tens = int(_whole(found["tens"].rstrip("-"))) if found["tens"] else 0
-    part = _DENOMINATORS[found["part"]]
-    is_twentieth = found["joint"] == "-" and re.fullmatch(_TENS, found["times"]) and part < 10
+    tens = int(_whole(match["tens"].rstrip("-"))) if match["tens"] else 0
+    part = _DENOMINATORS[match["part"]]
+    is_twentieth = match["joint"] == "-" and re.fullmatch(_TENS, match["times"]) and part < 10
     if (tens and part > 9) or is_twentieth:
         return None
     return int(times), tens + part
@@ -112,9 +112,9 @@ def _fraction(plain: str) -> tuple[int, int] | None:
 
 def _mixed(plain: str) -> tuple[int, int] | None:
     """Read two and a half, one and three quarters."""
-    found = _MIXED.fullmatch(plain)
-    part = _fraction(found["rest"]) if found else None
-    whole = _below_hundred(found["whole"]) if found else ""
+    match = _MIXED.fullmatch(plain)
+    part = _fraction(match["rest"]) if match else None
+    whole = _below_hundred(match["whole"]) if match else ""
     if part is None or not whole or part[0] >= part[1]:
         return None
     return int(whole) * part[1] + part[0], part[1]
@@ -122,8 +122,8 @@ def _mixed(plain: str) -> tuple[int, int] | None:
 
 def _decimal(plain: str) -> str:
     """Read three point one four."""
-    found = _DECIMAL.fullmatch(plain)
-    if found is None:
+    match = _DECIMAL.fullmatch(plain)
+    if match is None:
         return ""
-    whole = _whole(found["whole"]) if found["whole"] else "0"
-    return f"{whole}.{''.join(_DIGITS[word] for word in found['digits'].split())}" if whole else ""
+    whole = _whole(match["whole"]) if match["whole"] else "0"
+    return f"{whole}.{''.join(_DIGITS[word] for word in match['digits'].split())}" if whole else ""

@@ -66,9 +66,9 @@ def language_of(text: str) -> str:
     if script in SCRIPTS:
         return SCRIPTS[script]
     if script in LETTERS:
-        counts = {code: sum(map(text.count, own)) for code, own in LETTERS[script]}
+        counts = {code: sum(map(text.count, letters)) for code, letters in LETTERS[script]}
         return next((code for code, _ in LETTERS[script] if counts[code]), "")
-    return _by_words(text, script) if script in WORDS else ""
+    return _language_by_words(text, script) if script in WORDS else ""
 
 
 def _script(text: str) -> str:
@@ -88,12 +88,12 @@ def _script_of(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
-def _by_words(text: str, script: str) -> str:
+def _language_by_words(text: str, script: str) -> str:
     word_counts = Counter(re.findall(r"[^\W\d_][\w\u0900-\u097f]*", text))
     counts = {
         code: sum(word_counts[word] for word in words.split())
         for code, words in WORDS[script].items()
     }
-    (first, most), (_, next_most) = Counter(counts).most_common(2)
-    is_clear = most >= FEWEST_WORDS and most > next_most
+    (first, first_count), (_, second_count) = Counter(counts).most_common(2)
+    is_clear = first_count >= FEWEST_WORDS and first_count > second_count
     return first if is_clear else ""

@@ -63,7 +63,7 @@ def draw_svg(svg: str) -> Image.Image:
     """
     import resvg_py
 
-    width, height = _size(_checked(svg))
+    width, height = _size(_parse_svg(svg))
     scale = SIDE / max(width, height)
     size = max(1, round(width * scale)), max(1, round(height * scale))
     # As an element of the dialect; who leaves the namespace out means it.
@@ -85,16 +85,16 @@ def draw_svg(svg: str) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
-def _checked(svg: str) -> ElementTree.Element:
+def _parse_svg(svg: str) -> ElementTree.Element:
     if len(svg) > LONGEST:
         raise NoDrawing(f"longer than {LONGEST} characters")
-    if found := REFUSED.search(svg):
-        raise NoDrawing(f"{found.group().strip()[:20]!r} is not supported")
+    if refused := REFUSED.search(svg):
+        raise NoDrawing(f"{refused.group().strip()[:20]!r} is not supported")
     try:
         root = ElementTree.fromstring(svg)
     except (ElementTree.ParseError, UnicodeError) as error:
         raise NoDrawing(f"not well-formed markup: {error}") from None
-    for count, (element, depth) in enumerate(_walked(root), start=1):
+    for count, (element, depth) in enumerate(_walk_elements(root), start=1):
         name = element.tag.rpartition("}")[2]
         if name not in ELEMENTS:
             raise NoDrawing(f"<{name[:30]}> is not supported")
@@ -103,22 +103,22 @@ def _checked(svg: str) -> ElementTree.Element:
     return root
 
 
-def _walked(root: ElementTree.Element):
-    left = [(root, 1)]
-    while left:
-        element, depth = left.pop()
+def _walk_elements(root: ElementTree.Element):
+    pending = [(root, 1)]
+    while pending:
+        element, depth = pending.pop()
         yield element, depth
-        left += [(child, depth + 1) for child in element]
+        pending += [(child, depth + 1) for child in element]
 
 
 def _size(root: ElementTree.Element) -> tuple[float, float]:
     """Return the picture's width and height; 100 if it gives none. Raises NoDrawing."""
     box = root.get("viewBox", "").replace(",", " ").split()
     size = box[2:] if len(box) == 4 else (root.get("width", "100"), root.get("height", "100"))
-    found = [number for side in size if (number := _NUMBER.fullmatch(side))]
-    if len(found) < len(size) or not all(float(side[1]) > 0 for side in found):
+    numbers = [number for side in size if (number := _NUMBER.fullmatch(side))]
+    if len(numbers) < len(size) or not all(float(side[1]) > 0 for side in numbers):
         raise NoDrawing("width and height must be positive numbers")
-    width, height = (float(side[1]) for side in found)
+    width, height = (float(side[1]) for side in numbers)
     if max(width, height) > 100 * min(width, height):
         raise NoDrawing("far longer than wide")
     return width, height
@@ -131,40 +131,44 @@ def likeness(expected: Image.Image, reply: Image.Image) -> float:
     Sheikh, Simoncelli 2004), the other is 1 − the mean difference of colour. Each part is measured
     from its value for the even sheet upwards. `reply` is stretched to the size of `expected`.
     """
-    one = numpy.asarray(expected, dtype=numpy.float64)
-    other = numpy.asarray(
+    expected_array = numpy.asarray(expected, dtype=numpy.float64)
+    reply_array = numpy.asarray(
         reply.resize(expected.size, Image.Resampling.BILINEAR), dtype=numpy.float64
     )
-    even = numpy.broadcast_to(numpy.median(one, axis=(0, 1)), one.shape)
+    even = numpy.broadcast_to(numpy.median(expected_array, axis=(0, 1)), expected_array.shape)
     return (
-        _beyond(ssim(one, even), ssim(one, other)) + _beyond(_same(one, even), _same(one, other))
+        _rescale_likeness(ssim(expected_array, even), ssim(expected_array, reply_array))
+        + _rescale_likeness(
+            _colour_similarity(expected_array, even),
+            _colour_similarity(expected_array, reply_array),
+        )
     ) / 2
 
 
-def _same(one: numpy.ndarray, other: numpy.ndarray) -> float:
-    return 1 - float(abs(one - other).mean()) / 255
+def _colour_similarity(first: numpy.ndarray, second: numpy.ndarray) -> float:
+    return 1 - float(abs(first - second).mean()) / 255
 
 
-def _beyond(plain: float, likeness: float) -> float:
-    """Return the share of the way from the even sheet's to 1.
+def _rescale_likeness(plain: float, likeness: float) -> float:
+    """Rescale a likeness so that the even sheet's likeness (`plain`) becomes 0 and 1 stays 1.
 
-    Where the expected picture is an even sheet, the likeness itself.
+    If the expected picture is an even sheet itself, return the likeness unchanged.
     """
     return min(1.0, max(0.0, likeness if plain > 1 - 1e-9 else (likeness - plain) / (1 - plain)))
 
 
-def ssim(one: numpy.ndarray, other: numpy.ndarray) -> float:
+def ssim(first: numpy.ndarray, second: numpy.ndarray) -> float:
     """Return the mean structural similarity of two arrays (height, width, colours), in [−1, 1].
 
     Their values are 0 … 255.
     """
     near = (0.01 * 255) ** 2
     far = (0.03 * 255) ** 2
-    mean_1 = _windows(one)
-    mean_2 = _windows(other)
-    spread_1 = _windows(one * one) - mean_1**2
-    spread_2 = _windows(other * other) - mean_2**2
-    shared = _windows(one * other) - mean_1 * mean_2
+    mean_1 = _windows(first)
+    mean_2 = _windows(second)
+    spread_1 = _windows(first * first) - mean_1**2
+    spread_2 = _windows(second * second) - mean_2**2
+    shared = _windows(first * second) - mean_1 * mean_2
     top = (2 * mean_1 * mean_2 + near) * (2 * shared + far)
     return float((top / ((mean_1**2 + mean_2**2 + near) * (spread_1 + spread_2 + far))).mean())
 

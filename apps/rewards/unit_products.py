@@ -31,14 +31,14 @@ def with_products(unit: str) -> str:
     """
     text = _DOTTED.sub(_spaced, _BARE_POWER.sub("^-", unit))
     is_composed = _COMPOSED.search(text) is not None
-    return _WORD.sub(lambda found: _product(found.group(), is_composed), text)
+    return _WORD.sub(lambda match: _product(match.group(), is_composed), text)
 
 
-def _spaced(found: re.Match) -> str:
-    """Write blanks for the points between symbols: m.s^-1, but not p.m."""
-    parts = found.group().split(".")
+def _spaced(match: re.Match) -> str:
+    """Replace points between symbols by blanks: m.s^-1, but not p.m."""
+    parts = match.group().split(".")
     are_symbols = all(_split(re.sub(r"[^A-Za-z]", "", part)) for part in parts)
-    return " ".join(parts) if are_symbols else found.group()
+    return " ".join(parts) if are_symbols else match.group()
 
 
 def _product(word: str, is_composed: bool) -> str:
@@ -49,10 +49,10 @@ def _product(word: str, is_composed: bool) -> str:
 
 @cache
 def _split(word: str) -> tuple[str, ...]:
-    """Return the symbols that make up the word, the longest first; () where it is none of these."""
+    """Split the word into unit symbols, trying longer ones first; () if that is not possible."""
     if word in _SYMBOLS:
         return (word,)
     for size in range(min(4, len(word) - 1), 0, -1):
-        if word[:size] in _SYMBOLS and (rest := _split(word[size:])):
-            return (word[:size], *rest)
+        if word[:size] in _SYMBOLS and (symbols := _split(word[size:])):
+            return (word[:size], *symbols)
     return ()

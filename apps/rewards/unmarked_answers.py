@@ -98,7 +98,7 @@ _DENIED = re.compile(
     r"\s?[$*(\\]{0,3}$",
     re.I,
 )
-# What is said behind a value that is none of the answers.
+# Words behind a value that is not the answer.
 _RULED_OUT = re.compile(
     r"[\w$)}\]*]\s(?:is|are|was|were)\s(?:clearly\s|also\s|thus\s|therefore\s)?(?:impossible|wrong"
     r"|incorrect|false|invalid|extraneous|excluded|rejected|ruled out|not (?:possible|valid|allowed"
@@ -224,7 +224,7 @@ _STOPS = frozenset(
 
 def list_answers(text: str) -> list[str]:
     """List what the text gives as the answer; different ones are several answers."""
-    if minerva := _minerva(text[-4 * LONGEST :]):
+    if minerva := _minerva_answer(text[-4 * LONGEST :]):
         return [minerva]
     if len(text.strip().rpartition("\n")[2]) > LONGEST:
         return []
@@ -245,31 +245,35 @@ def list_answers(text: str) -> list[str]:
         return []
     if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
         return []
-    if answers := _announced(lines[-1]):
+    if answers := _announced_answers(lines[-1]):
         return answers
     if _is_prose(lines[-1]):
         for line in reversed(lines[-LINES:-1]):
-            if answers := _announced(line):
+            if answers := _announced_answers(line):
                 return answers
     for line in reversed(lines[-LINES:-1]):  # an explanation may follow
-        if (label := _SHORT_LABEL.fullmatch(line)) and (answers := _announced(label.group())):
+        if (label := _SHORT_LABEL.fullmatch(line)) and (
+            answers := _announced_answers(label.group())
+        ):
             return answers
     last = _last_sentence(lines[-1])
     if _GIVEN_UP.search(last) or (last.rstrip(" *)").endswith("?") and _HEDGED.search(last)):
         return []
-    whole = _reduced(last)
+    whole = _reduce_sentence(last)
     return [whole] if whole else []
 
 
-def _minerva(text: str) -> str:
+def _minerva_answer(text: str) -> str:
     """Return what stands between "Final Answer:" and "I hope it is correct", the last time."""
     end = text.rfind("I hope it is correct")
     start = max(text.rfind("Final Answer", 0, end), text.rfind("final answer", 0, end))
     if end < 0 or start < 0:
         return ""
     answers = text[start:end].strip()
-    found = _announced(answers) if len(answers) <= LONGEST and "\n\n" not in answers else []
-    return found[-1] if found else ""
+    announced = (
+        _announced_answers(answers) if len(answers) <= LONGEST and "\n\n" not in answers else []
+    )
+    return announced[-1] if announced else ""
 
 
 def is_denied(before: str) -> bool:
@@ -278,13 +282,13 @@ def is_denied(before: str) -> bool:
 
 
 def _is_prose(line: str) -> bool:
-    """Tell a line that closes politely: words alone, neither a number nor a formula."""
+    """Tell whether a line is a polite closing: only words, no number or formula."""
     return len(_WORD.findall(line)) > 3 and not re.search(r"[\d$\\=]", line)
 
 
-def _announced(line: str) -> list[str]:
-    """List what follows "the answer is" in this line, every time."""
-    starts = [found.end() for found in _ANNOUNCED.finditer(line)]
+def _announced_answers(line: str) -> list[str]:
+    """List each text that follows "the answer is" in this line."""
+    starts = [match.end() for match in _ANNOUNCED.finditer(line)]
     answers: list[str] = []
     if letter := _LETTER.match(line):
         answers.append(line[letter.end() :])
@@ -293,49 +297,49 @@ def _announced(line: str) -> list[str]:
         copula = _copula(line, start, end)
         if copula is not None and not _DENIAL.search(line[start:copula]):
             answers.append(line[copula:])
-    answers = [one for one in answers if not _DENIAL.match(one.lstrip(" *:"))]
-    cut = [_reduced(_first_sentence(one)) for one in answers]
-    kept = [one for one in cut if one and re.search(r"[\w∞∅]|\\", one)]
-    return list(dict.fromkeys(kept))
+    answers = [answer for answer in answers if not _DENIAL.match(answer.lstrip(" *:"))]
+    shortened = [_reduce_sentence(_first_sentence(answer)) for answer in answers]
+    readable = [answer for answer in shortened if answer and re.search(r"[\w∞∅]|\\", answer)]
+    return list(dict.fromkeys(readable))
 
 
 def _copula(line: str, start: int, end: int) -> int | None:
-    """Return where what the answer is begins: behind "is", or at once."""
-    if found := _COPULA.match(line, start):
-        return found.end()
+    """Return where the answer begins: after "is", or at `start`; None if neither holds."""
+    if match := _COPULA.match(line, start):
+        return match.end()
     start += line[start : start + 1] in ("]", "】")
     between = line[start : min(end, start + _MOST_BETWEEN)]
     if re.match(r"\s{0,3}(?:\*\*)?\s{0,3}(?:[-\d$(\\]|[A-J](?![A-Za-z]))", between):
         return start
-    for found in _COPULA.finditer(line, start, min(end, start + _MOST_BETWEEN)):
-        before = line[found.start() - 1 : found.start()]
-        if "." in line[start : found.start()]:
+    for match in _COPULA.finditer(line, start, min(end, start + _MOST_BETWEEN)):
+        before = line[match.start() - 1 : match.start()]
+        if "." in line[start : match.start()]:
             return None
-        if not (before.isalnum() and found.group()[0].isascii() and found.group()[0].isalpha()):
-            return found.end()
+        if not (before.isalnum() and match.group()[0].isascii() and match.group()[0].isalpha()):
+            return match.end()
     return None
 
 
 def _first_sentence(text: str) -> str:
     text = re.sub(r"^[\s*_:：=]+", "", text)
-    found = _END_OF_SENTENCE.search(text)
-    return text[: found.start()] if found else text
+    sentence_end = _END_OF_SENTENCE.search(text)
+    return text[: sentence_end.start()] if sentence_end else text
 
 
 def _last_sentence(line: str) -> str:
     """Cut off the sentences before the last one."""
-    ends = [found.end() for found in _END_OF_SENTENCE.finditer(line.rstrip(" .。!*"))]
+    ends = [match.end() for match in _END_OF_SENTENCE.finditer(line.rstrip(" .。!*"))]
     last = line[ends[-1] :] if ends else line
     return last if re.search(r"\w", last) else line
 
 
-def _reduced(sentence: str) -> str:
+def _reduce_sentence(sentence: str) -> str:
     """Return the answer that a sentence gives; the whole sentence if that is not clear."""
     if _RULED_OUT.search(sentence):
-        kept = [one for one in _PARTS.split(sentence) if one and not _RULED_OUT.search(one)]
-        if not kept:
+        parts = [part for part in _PARTS.split(sentence) if part and not _RULED_OUT.search(part)]
+        if not parts:
             return ""
-        sentence = kept[-1]
+        sentence = parts[-1]
     sentence = _BOLD_RESULT.sub(r"= \1", sentence)  # 6 × 7 = **42**
     sentence = _ANOTHER.sub("", strip_marks(sentence))
     text = strip_marks(_TRAILING.sub("", strip_marks(sentence).rstrip()).rstrip(" ,;"))
@@ -347,17 +351,17 @@ def _reduced(sentence: str) -> str:
         return in_both[2]
     if time := _only_time(sentence):
         return time
-    if spans := _from_spans(text):
+    if spans := _last_span(text):
         return spans
     for form in (_PLACE, _RATIO):
         place = form.fullmatch(text)
         if place and not _NEGATED.search(text[: place.start(1)]):
             before = text[: place.start(1)]
             return text if _NEARLY.search(before) or is_altered(before, "") else place[1]
-    return _reduced_text(text)
+    return _reduce_text(text)
 
 
-def _reduced_text(text: str) -> str:
+def _reduce_text(text: str) -> str:
     """Return the answer that the text of a sentence gives, without what leads to it or follows."""
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _is_changed(text, numbers[0]):
@@ -410,13 +414,13 @@ def _reduced_text(text: str) -> str:
 
 
 def _in_words(text: str) -> str:
-    """Return in figures the number in words with which a sentence ends, with its unit."""
-    found = _SPELLED.fullmatch(text)
-    if found is None or _NEGATED.search(text) or _HEDGED.search(text):
+    """Return in digits the number in words, with its unit, that ends a sentence."""
+    match = _SPELLED.fullmatch(text)
+    if match is None or _NEGATED.search(text) or _HEDGED.search(text):
         return ""
-    figures = number_words.in_digits(found[1])
+    figures = number_words.in_digits(match[1])
     number = re.fullmatch(r"(\d{1,20})((?:\s[a-z]{3,20}){0,3})", figures)
-    before = text[: found.start(1)]
+    before = text[: match.start(1)]
     if number is None or _NEARLY.search(before) or is_altered(before, number[2]):
         return ""
     words = number[2].split()
@@ -438,13 +442,13 @@ def _is_changed(text: str, number: re.Match) -> bool:
 
 
 def _only_time(sentence: str) -> str:
-    """Return the one time of day, where no other number is said: 10:30 a.m."""
+    """Return the only time of day, if there is no other number: 10:30 a.m."""
     times = list(_TIME_OF_DAY.finditer(sentence))
     before = sentence[: times[0].start()] if times else ""
     if len(times) != 1 or _NEGATED.search(before) or not _AT.search(before):
         return ""
-    rest = before + sentence[times[0].end() :]
-    is_only = not re.search(r"\d", rest) and not is_altered("", sentence[times[0].end() :])
+    other_text = before + sentence[times[0].end() :]
+    is_only = not re.search(r"\d", other_text) and not is_altered("", sentence[times[0].end() :])
     return times[0].group() if is_only else ""
 
 
@@ -459,7 +463,7 @@ def _is_named_number(text: str) -> bool:
     ) and not re.match(r"[A-Za-z] ", text)
 
 
-def _from_spans(text: str) -> str:
+def _last_span(text: str) -> str:
     """Return the last formula in dollars or bold, where it ends the sentence."""
     spans = list(_SPAN.finditer(text))
     if not spans:
@@ -469,11 +473,11 @@ def _from_spans(text: str) -> str:
     unit = behind if behind and _UNIT_BEHIND.fullmatch(word) else ""
     if behind and not unit:
         return ""
-    chosen = [_inside(spans[-1])]
+    chosen = [_span_text(spans[-1])]
     for before, after in zip(reversed(spans[:-1]), reversed(spans[1:]), strict=True):
         if not _BETWEEN_SPANS.fullmatch(text[before.end() : after.start()]):
             break
-        chosen.insert(0, _inside(before))
+        chosen.insert(0, _span_text(before))
     joined = ", ".join(chosen)
     lead = text[: spans[-len(chosen)].start()]
     is_near = _NEARLY.search(lead[-40:])
@@ -484,15 +488,17 @@ def _from_spans(text: str) -> str:
     return f"{joined} {unit}".strip() if unit.lower() not in _STOPS else joined
 
 
-def _inside(span: re.Match) -> str:
+def _span_text(span: re.Match) -> str:
     return strip_marks(next(group for group in span.groups() if group is not None))
 
 
 def _relation(text: str) -> str:
-    """Return what the last "=" says: its number, or the formula around it without other words."""
+    """Return the number after the last "=", or the formula around it without other words."""
     left, _, right = text.rpartition("=")
     right = right.strip()
-    words = list(_WORD.finditer(re.sub(r"\\[a-zA-Z]+", lambda one: "\\" * len(one.group()), left)))
+    words = list(
+        _WORD.finditer(re.sub(r"\\[a-zA-Z]+", lambda command: "\\" * len(command.group()), left))
+    )
     name = (left[words[-1].end() :] if words else left).strip(" ,:;.)'")
     number = _NUMBER.match(right)
     behind = right[number.end() :].strip(" .,") if number else "-"
@@ -510,17 +516,17 @@ def _with_unit(text: str, number: re.Match) -> str:
     behind = text[number.end() :]
     if _TIMES_PI.match(behind):
         return f"{number.group().strip()}π"
-    found = _UNIT_BEHIND.match(behind)
-    if not found:
+    unit_match = _UNIT_BEHIND.match(behind)
+    if not unit_match:
         return number.group().strip()
-    word = found.group().strip()
-    if not word or word.lower() in _STOPS or re.match(r"\s+\w", behind[found.end() :]):
+    word = unit_match.group().strip()
+    if not word or word.lower() in _STOPS or re.match(r"\s+\w", behind[unit_match.end() :]):
         return number.group().strip()
     return f"{number.group().strip()} {word}"
 
 
 def strip_marks(text: str) -> str:
-    """Take away the marks around: spaces, bold, a final stop, mathematics' dollars."""
+    """Remove spaces, bold, a final stop and the dollars of mathematics around a text."""
     text = text.strip(_MARKS).strip("*_`").strip().rstrip(";,.。，；").strip().strip("*`").strip()
     text = re.sub(r"(?<=[a-zA-Z])!+$", "", text)
     text = re.sub(r"^\s*(?:is|:)\s+", "", text)

@@ -43,7 +43,7 @@ def choose_sample_tasks(taskset: Taskset) -> list[Task]:
 
 
 def reads(scorer: str, tasks: Sequence[Task]) -> bool:
-    """Tell whether it can judge answers to each of them."""
+    """Tell whether the scorer can judge answers to each of these tasks."""
     return bool(tasks) and not any(why_unread(scorer, task) for task in tasks)
 
 
@@ -60,26 +60,26 @@ def list_unreadable(plan: RunConfig, project: Project) -> Iterator[UnreadableTas
         tasks = choose_sample_tasks(taskset)
         for choice in plan.rewards:
             scored = [task for task in tasks if choice in plan.scorers_of(task.kind)]
-            if found := [why for task in scored if (why := why_unread(choice.scorer, task))]:
+            if reasons := [why for task in scored if (why := why_unread(choice.scorer, task))]:
                 yield UnreadableTasks(
-                    taskset.slug, choice.scorer, len(found), len(scored), found[0]
+                    taskset.slug, choice.scorer, len(reasons), len(scored), reasons[0]
                 )
 
 
 def why_unread(scorer: str, task: Task) -> str:
     """Return the scorer's reason why it cannot judge any answer to this task; "" if it can.
 
-    Scorers that ask a model, or compare several answers, are not tried, nor are those of plugins:
-    here nothing would end them. Options keep their defaults: none of them says where in a task the
-    right answer stands.
+    Scorers that ask a model or compare several answers are not tried, nor are those of plugins,
+    which no time limit would stop here. Options keep their defaults, as none of them says where in
+    a task the right answer is.
     """
     if scorer not in scorers.scorer_names():
         return ""
-    found = scorers.find_scorer(scorer)
-    if found.only_asks or found.of_group or found.is_plugin:
+    implementation = scorers.find_scorer(scorer)
+    if implementation.only_asks or implementation.of_group or implementation.is_plugin:
         return ""
     try:
-        verdict = found.judge(
+        verdict = implementation.judge(
             [NO_WORD], TaskView(task.prompt, task.answer, task.domain, task.meta)
         )[0]
     except ValidationError:  # it has options that must be given

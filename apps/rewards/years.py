@@ -46,11 +46,11 @@ def is_vague(text: str) -> bool:
 
 def in_one_form(text: str) -> str:
     """Write years with an era as "44 BC", and those after Christ without it."""
-    return _AD.sub(_plain, _BC.sub(lambda found: f"{_plain(found)} BC", text))
+    return _AD.sub(_plain, _BC.sub(lambda match: f"{_plain(match)} BC", text))
 
 
-def _plain(found: re.Match) -> str:
-    return found[1] or found[2]
+def _plain(match: re.Match) -> str:
+    return match[1] or match[2]
 
 
 def is_year(reference: str) -> bool:
@@ -59,6 +59,6 @@ def is_year(reference: str) -> bool:
 
 
 def alone(text: str) -> str:
-    """Return the year that is all that a text says; empty where it says more or none."""
-    found = _PHRASE.fullmatch(in_one_form(text).strip(" *.。!"))
-    return found[1] if found else ""
+    """Return the year if the text says nothing else; else ""."""
+    match = _PHRASE.fullmatch(in_one_form(text).strip(" *.。!"))
+    return match[1] if match else ""

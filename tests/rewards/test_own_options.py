@@ -73,8 +73,8 @@ def test_each_task_is_judged_with_its_own_options_and_the_reward_records_them(ne
     [
         ({"math": {"tolerance": 7}}, "tolerance: Input should be less than or equal to 1"),
         ({"math": {"loud": 1}}, "loud: Extra inputs are not permitted"),
-        ({"math": 0.1}, "must be an object of options"),
-        (["math"], "must be an object of options"),
+        ({"math": 0.1}, "must be an object of options, such as {math: {…}}"),
+        (["math"], "must be an object of options, such as {math: {…}}"),
     ],
 )
 def test_invalid_task_options_are_refused_with_the_task(plan, project, say, own, why):

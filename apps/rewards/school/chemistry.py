@@ -255,8 +255,8 @@ def has_sum(text: str) -> bool:
 
 
 def formula_in(text: str) -> str:
-    """Return the one formula of a sentence: a word with digits or several elements; else ""."""
-    found = set()
+    """Return the only formula of a sentence: a word with digits or several elements; else ""."""
+    formulas = set()
     for word in text.replace("$", " ").split():
         bare = word.strip(".,;:!?*\"'")
         if not re.search(r"[\d₀-₉]|[A-Z].*[A-Z]", bare) or not re.match(r"[A-Z(\[]", bare):
@@ -265,8 +265,8 @@ def formula_in(text: str) -> str:
             species(bare)
         except NotChemistry:
             continue
-        found.add(bare)
-    return found.pop() if len(found) == 1 else ""
+        formulas.add(bare)
+    return formulas.pop() if len(formulas) == 1 else ""
 
 
 def equation_in(text: str) -> str:
@@ -316,27 +316,31 @@ def isotope(text: str) -> str:
     """
     whole = _SINGLE_ISOTOPE.fullmatch(text.strip())
     in_sentence = [] if whole else _ISOTOPE_IN_SENTENCE.finditer(text)
-    written = {name for each in [whole, *in_sentence] if each and (name := _marked_isotope(each))}
-    return written.pop() if len(written) == 1 else text
+    isotopes = {
+        name for match in [whole, *in_sentence] if match and (name := _marked_isotope(match))
+    }
+    return isotopes.pop() if len(isotopes) == 1 else text
 
 
-def _marked_isotope(found: re.Match) -> str:
+def _marked_isotope(match: re.Match) -> str:
     """Return an isotope as ^{14}C; "" if its name is not that of an element."""
-    element = _NAMES.get((found[3] or "").lower(), found[2] or found[3])
-    return f"^{{{found[1] or found[4]}}}{element}" if element in ELEMENTS else ""
+    element = _NAMES.get((match[3] or "").lower(), match[2] or match[3])
+    return f"^{{{match[1] or match[4]}}}{element}" if element in ELEMENTS else ""
 
 
 def _species(text: str) -> Species:
-    found = _STATE.search(text)
-    text = text if found else _SPACED_CHARGE.sub(r"«\1»", text.strip())
-    state, text = (found[1], text[: found.start()].strip()) if found else ("", text.strip())
+    state_match = _STATE.search(text)
+    text = text if state_match else _SPACED_CHARGE.sub(r"«\1»", text.strip())
+    state, text = (
+        (state_match[1], text[: state_match.start()].strip()) if state_match else ("", text.strip())
+    )
     if re.fullmatch(r"e(?:«1?-»|-)", text):
         return Species(frozenset(), frozenset(), -1, state)
     text, charge = _charge(text)
     main, *waters = [part.strip() for part in text.split("·")]
     hydrate: Atoms = {}
     for water in waters:
-        times, formula = _counted(water)
+        times, formula = _split_coefficient(water)
         _add(hydrate, _atoms(formula), times)
     return Species(frozenset(_atoms(main).items()), frozenset(hydrate.items()), charge, state)
 
@@ -346,9 +350,9 @@ def _charge(text: str) -> tuple[str, int]:
 
     Ca2+ and SO42- have the charge 2, NO3- and NH4+ the charge 1.
     """
-    if found := re.search(r"«(\d*)([+-])»$", text):
-        return text[: found.start()].strip(), int(found[1][:3] or 1) * (
-            1 if found[2] == "+" else -1
+    if match := re.search(r"«(\d*)([+-])»$", text):
+        return text[: match.start()].strip(), int(match[1][:3] or 1) * (
+            1 if match[2] == "+" else -1
         )
     digits_and_signs = text.rstrip("+-")
     signs = text[len(digits_and_signs) :]
@@ -383,7 +387,7 @@ def _atoms(text: str) -> Atoms:
         if not part:
             raise NotChemistry(f"{text[place : place + 10]!r} is not an element")
         place = part.end()
-        _take(part, stack)
+        _read_part(part, stack)
     if len(stack) > 1 or not stack[0]:
         raise NotChemistry(
             "a bracket is not closed" if stack[0] or len(stack) > 1 else "no formula"
@@ -391,42 +395,42 @@ def _atoms(text: str) -> Atoms:
     return stack[0]
 
 
-def _take(part: re.Match, stack: list[Atoms]) -> None:
+def _read_part(part: re.Match, stack: list[Atoms]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
         element = _HEAVY_HYDROGEN.get(element, element)
         if element.rpartition("⟩")[2] not in ELEMENTS:
             raise NotChemistry(f"{element} is not an element")
-        _add(stack[-1], {element: _small(count)}, Fraction(1))
+        _add(stack[-1], {element: _read_subscript(count)}, Fraction(1))
     elif opened:
         stack.append({})
         if len(stack) > DEEPEST:
             raise NotChemistry("too many brackets")
     elif closed and len(stack) > 1:
         inside = stack.pop()
-        _add(stack[-1], inside, _small(times))
+        _add(stack[-1], inside, _read_subscript(times))
     else:
         raise NotChemistry("a bracket was not opened")
 
 
-def _small(digits: str) -> Fraction:
+def _read_subscript(digits: str) -> Fraction:
     if len(digits) > 5 or (digits and not 0 < int(digits) <= LARGEST):
         raise NotChemistry(f"{digits[:10]} is not a number of atoms")
     return Fraction(int(digits or 1))
 
 
-def _counted(text: str) -> tuple[Fraction, str]:
-    """Return the number in front, and the rest."""
-    found = _COUNT.fullmatch(text.strip())
-    assert found is not None  # the rest may be anything
-    number, rest = found.groups()
+def _split_coefficient(text: str) -> tuple[Fraction, str]:
+    """Split off the coefficient in front of a formula; it is 1 if there is none."""
+    match = _COUNT.fullmatch(text.strip())
+    assert match is not None  # its last group matches any text
+    number, formula = match.groups()
     try:
         times = Fraction((number or "1").replace(",", "."))
     except ZeroDivisionError:
         raise NotChemistry("divided by zero") from None
     if not times:
         raise NotChemistry("none of something")
-    return times, rest
+    return times, formula
 
 
 def equation(text: str) -> tuple[Side, Side]:
@@ -435,7 +439,7 @@ def equation(text: str) -> tuple[Side, Side]:
     if len(sides) != 2:
         raise NotChemistry("not one equation")
     left, right = (_side(side) for side in sides)
-    if any(found.has_isotope and found.charge == 0 for found in (*left, *right)):
+    if any(substance.has_isotope and substance.charge == 0 for substance in (*left, *right)):
         raise NotChemistry("a reaction of nuclei")
     return left, right
 
@@ -450,34 +454,34 @@ def _side(text: str) -> Side:
     for term in terms:
         if _ENERGY.fullmatch(term.strip()):
             continue
-        times, formula = _counted(term)
-        found = _species(formula)
-        side[found] = side.get(found, Fraction(0)) + times
+        times, formula = _split_coefficient(term)
+        substance = _species(formula)
+        side[substance] = side.get(substance, Fraction(0)) + times
     return side
 
 
 def unbalanced(left: Side, right: Side) -> str:
     """Return an element whose number differs between the two sides; "" if they balance."""
-    ours = _total(left)
-    theirs = _total(right)
-    names = sorted({*ours, *theirs})
-    return next((name for name in names if ours.get(name, 0) != theirs.get(name, 0)), "")
+    left_total = _total(left)
+    right_total = _total(right)
+    names = sorted({*left_total, *right_total})
+    return next((name for name in names if left_total.get(name, 0) != right_total.get(name, 0)), "")
 
 
 def _total(side: Side) -> Atoms:
     total: Atoms = {}
-    for found, times in side.items():
-        _add(total, dict(found.atoms), times)
-        _add(total, dict(found.hydrate), times)
-        _add(total, {"charge": Fraction(found.charge)}, times)
+    for substance, times in side.items():
+        _add(total, dict(substance.atoms), times)
+        _add(total, dict(substance.hydrate), times)
+        _add(total, {"charge": Fraction(substance.charge)}, times)
     return total
 
 
-def equation_ratio(expected: tuple[Side, Side], given: tuple[Side, Side]) -> Fraction | None:
+def equation_ratio(expected: tuple[Side, Side], answer: tuple[Side, Side]) -> Fraction | None:
     """Return the factor between the equation and the reference; None for another reaction."""
     ratios = set()
-    for ours, theirs in zip(expected, given, strict=True):
-        if set(ours) != set(theirs):
+    for expected_side, answer_side in zip(expected, answer, strict=True):
+        if set(expected_side) != set(answer_side):
             return None
-        ratios |= {theirs[found] / times for found, times in ours.items()}
+        ratios |= {answer_side[substance] / times for substance, times in expected_side.items()}
     return ratios.pop() if len(ratios) == 1 else None

@@ -52,8 +52,8 @@ def restate(reply: str, prompt: str) -> str:
     question = prompt[-LONGEST_PROMPT:]
     if _ASKS_FALSE.search(question):
         return _by_truth(reply)
-    if found := _ASKS_NO_MEMBER.search(question):
-        return _by_kind(reply, found[1])
+    if match := _ASKS_NO_MEMBER.search(question):
+        return _by_kind(reply, match[1])
     return reply
 
 
@@ -66,7 +66,7 @@ def _by_truth(reply: str) -> str:
 
 
 def _by_kind(reply: str, kind: str) -> str:
-    """Call a letter wrong that is said to be of the kind, and right that is said not to be."""
+    """Mark letters that the reply puts in the kind as wrong, and those outside it as right."""
     plain = re.sub(r"^(?:an?|the)\s", "", kind.strip(), flags=re.I)
     words = r"\s".join(map(re.escape, plain.split()))
     is_of_kind = re.compile(rf"\b(?:is|are)\s(?:an?\s|the\s|all\s|both\s)?{words}s?\b", re.I)

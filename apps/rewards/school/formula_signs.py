@@ -20,7 +20,7 @@ _MASS = r"\^\s?\{?\s?(\d{1,3})\s?\}?\s?"
 _NUMBER = r"_\s?\{?\s?\d{1,3}\s?\}?\s?"
 _ISOTOPE = re.compile(rf"{_MASS}(?:{_NUMBER})?(?=[A-Z])|{_NUMBER}{_MASS}(?=[A-Z])")
 _CHARGE = re.compile(r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])")
-# What is written again before the text of LaTeX's commands is taken out, and after that.
+# Replacements before LaTeX's text commands are removed, and after that.
 _BEFORE = (
     (re.compile(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])"), ""),
     (re.compile(r"\\;"), " "),
@@ -45,13 +45,13 @@ _AFTER = (
 def in_plain_signs(text: str) -> str:
     """Return the formula with the signs of this module, and nothing of LaTeX or HTML."""
     text = _FRACTION.sub(lambda sign: _FRACTIONS[sign.group()], text)
-    text = _HIGH_RUN.sub(_raised, text).translate(SUBSCRIPTS)
+    text = _HIGH_RUN.sub(_superscript, text).translate(SUBSCRIPTS)
     text = _HTML.sub(lambda tag: _HTML_MARKS[tag.group().lower()], text)
     for pattern, plain in _BEFORE:
         text = pattern.sub(plain, text)
     for _ in range(DEEPEST_TEXT):
         text = _TEXT.sub(r"\1", text)
-    text = _ISOTOPE.sub(lambda found: f"⟨{found[1] or found[2]}⟩", text)
+    text = _ISOTOPE.sub(lambda match: f"⟨{match[1] or match[2]}⟩", text)
     text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
     text = _CHARGE.sub(_charge, text)
     for pattern, plain in _AFTER:
@@ -68,9 +68,9 @@ def without_bonds(text: str) -> str:
     return re.sub(r"(?<=[A-Za-z\d()])[=≡-](?=[A-Z(])", "", text)
 
 
-def _raised(run: re.Match) -> str:
+def _superscript(run: re.Match) -> str:
     return "^{" + "".join(SUPERSCRIPTS[sign] for sign in run.group()) + "}"
 
 
-def _charge(found: re.Match) -> str:
-    return f"«{found[1] or found[3] or ''}{found[2] or found[4]}»"
+def _charge(match: re.Match) -> str:
+    return f"«{match[1] or match[3] or ''}{match[2] or match[4]}»"

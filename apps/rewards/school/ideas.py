@@ -89,15 +89,15 @@ def scheme(answer: Mapping[str, Any]) -> Scheme | None:
         or not all(isinstance(text, str) for text in texts)
     ):
         return None
-    found = Scheme(ideas, tuple(text for text in texts if stem_words(text)), wrong)
-    return found if found.ideas or found.reference else None
+    marking = Scheme(ideas, tuple(text for text in texts if stem_words(text)), wrong)
+    return marking if marking.ideas or marking.reference else None
 
 
 def _ideas(value: Any) -> tuple[Idea, ...] | None:
     if not isinstance(value, list) or len(value) > MOST_IDEAS:
         return None
-    found = [idea for each in value if (idea := _idea(each)) is not None]
-    return None if len(found) < len(value) else tuple(found)
+    ideas = [idea for entry in value if (idea := _idea(entry)) is not None]
+    return None if len(ideas) < len(value) else tuple(ideas)
 
 
 def _idea(value: Any) -> Idea | None:
@@ -135,26 +135,33 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
     states = {idea: _idea_state(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
     if names_everything(text, marking):
         states |= {idea: "missing" for idea in marking.ideas if states[idea] == "said"}
-    found, denied, missing = (
+    stated_ideas, denied_ideas, missing_ideas = (
         [idea for idea in marking.ideas if states[idea] == how]
         for how in ("said", "denied", "missing")
     )
-    wrong = [idea for idea in marking.wrong if states[idea] == "said"]
-    points = sum(idea.points for idea in found) - sum(idea.points for idea in wrong)
-    named = [[idea.any_of[0] for idea in ideas] for ideas in (found, denied, missing, wrong)]
-    return MarkingResult(max(0.0, points), *named)
+    wrong_ideas = [idea for idea in marking.wrong if states[idea] == "said"]
+    points = sum(idea.points for idea in stated_ideas) - sum(idea.points for idea in wrong_ideas)
+    idea_names = [
+        [idea.any_of[0] for idea in ideas]
+        for ideas in (stated_ideas, denied_ideas, missing_ideas, wrong_ideas)
+    ]
+    return MarkingResult(max(0.0, points), *idea_names)
 
 
 def names_everything(text: str, marking: Scheme) -> bool:
-    """Tell whether the answer is a list of short parts most of which are no idea of the scheme."""
+    """Tell whether the answer is a list of short parts that mostly match no idea of the scheme."""
     parts = [stem_words(part) for part in SEPARATOR.split(text[:LONGEST])]
     short = [part for part in parts if part and len(part) <= _MOST_PART_WORDS]
     ways = [stem_words(way) for idea in (*marking.ideas, *marking.wrong) for way in idea.any_of]
     matched = sum(any(_places(part, way) for way in ways) for part in short)
-    others = len(short) - matched
+    unmatched = len(short) - matched
     spoken = stem_words(text)
     is_bare = sum(word in FILLERS for word in spoken) <= len(spoken) // 10
-    return others >= 3 and others > matched if is_bare else others >= 4 and others >= 2 * matched
+    return (
+        unmatched >= 3 and unmatched > matched
+        if is_bare
+        else unmatched >= 4 and unmatched >= 2 * matched
+    )
 
 
 class _Clause:
@@ -192,16 +199,18 @@ def _is_denied(stems: list[str], way: list[str], place: int) -> bool:
 
 
 def _is_one_of_several(clause: _Clause, ways: list[list[str]]) -> bool:
-    """Tell whether other things are named beside the idea, with "or" between them."""
-    others = [part for part in clause.alternatives if not any(_places(part, way) for way in ways)]
-    return len(clause.alternatives) > 1 and bool(others)
+    """Tell whether the clause offers the idea only as one of several alternatives."""
+    other_parts = [
+        part for part in clause.alternatives if not any(_places(part, way) for way in ways)
+    ]
+    return len(clause.alternatives) > 1 and bool(other_parts)
 
 
 def _places(clause: list[str], way: list[str]) -> list[int]:
     """Find where the words of an idea begin: in order, or all of them in a passive clause."""
-    found = [place for place in range(len(clause)) if follows(clause, place, way)]
-    if found or len(way) < 2 or not PASSIVE & set(clause):
-        return found
+    starts = [place for place in range(len(clause)) if follows(clause, place, way)]
+    if starts or len(way) < 2 or not PASSIVE & set(clause):
+        return starts
     places = [clause.index(word) for word in way if word in clause]
     is_near = len(places) == len(way) and max(places) - min(places) <= len(way) + MOST_BETWEEN + 1
     return [min(places)] if is_near else []

@@ -1,7 +1,7 @@
 """Read multiple choice: which letters are right, and which were picked.
 
-A letter that is denied, or set against the one that is picked, is not picked; all letters that are
-named as the answer are, so that naming several is no pick of one.
+A letter that is denied, or contrasted with the picked one, is not picked. All letters that are
+named as the answer are picked, so naming several is not a pick of one.
 """
 
 import re
@@ -163,24 +163,24 @@ _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
 
 def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
-    """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
+    """Return the right letters from the first field of `NAMES` that is set; empty if none is."""
     value = next((answer[name] for name in NAMES if answer.get(name)), None)
-    found = value if isinstance(value, list) else [value]
-    texts = [each for each in found if isinstance(each, str)]
-    if len(texts) < len(found):
+    values = value if isinstance(value, list) else [value]
+    texts = [entry for entry in values if isinstance(entry, str)]
+    if len(texts) < len(values):
         return frozenset()
-    letters = [letter for each in texts for letter in _listed(each.strip().upper())]
+    letters = [letter for text in texts for letter in _split_letters(text.strip().upper())]
     return frozenset(letters)
 
 
-def _listed(text: str) -> list[str]:
+def _split_letters(text: str) -> list[str]:
     if _TOGETHER.fullmatch(text):
         return list(text)
     return re.findall(r"[A-Z](?![A-Z])", text) if _LIST.fullmatch(text) else []
 
 
 def read_choices(question: str) -> dict[str, str]:
-    """Return the choices that stand in lines of the question, by letter from A on; else nothing."""
+    """Return the choices that the question lists, by letter from A on; empty if it lists none."""
     for form in (_CHOICE, *_IN_ONE_LINE):
         choices = {letter: words.strip(" *,;") for letter, words in form.findall(question)}
         expected = "ABCDEFGHIJ"[: len(choices)]
@@ -198,21 +198,25 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
     """Return the letters that are named as the answer; empty where none is."""
     reply = after_thinking(response).translate(_PLAIN_LETTERS)
     marked = [*boxes(reply), *hashes(reply), *inside_tags(reply)]
-    found = [_read(text, choices, several) for text in marked]
-    if any(found):
-        return frozenset().union(*found)
-    return _of_lines(reply, choices, several)
+    readings = [_read(text, choices, several) for text in marked]
+    if any(readings):
+        return frozenset().union(*readings)
+    return _read_last_lines(reply, choices, several)
 
 
-def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
+def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
-    begun = next((place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0)
-    if begun and (found := _of_lines("\n".join(lines[:begun]), choices, several)):
-        behind = "\n".join(lines[begun:])
-        if not _announced(behind) - found and not _TAKEN_BACK.search(behind):
-            return found
-    if lines and (judged := _judged_in_row(lines[-1])):
+    explanation_start = next(
+        (place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0
+    )
+    if explanation_start and (
+        picks := _read_last_lines("\n".join(lines[:explanation_start]), choices, several)
+    ):
+        behind = "\n".join(lines[explanation_start:])
+        if not _announced_letters(behind) - picks and not _TAKEN_BACK.search(behind):
+            return picks
+    if lines and (judged := _letters_judged_right(lines[-1])):
         return judged
     listed: list[tuple[str, str]] = []
     while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
@@ -225,26 +229,26 @@ def _of_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(letter for letter, _ in listed)
     denied: set[str] = set()
     for line in reversed(lines[-LINES:]):
-        if found := _read(line[-LONGEST:], choices, several):
-            return found - denied
+        if picks := _read(line[-LONGEST:], choices, several):
+            return picks - denied
         if _NOT.search(line) or _WRONG.search(line):
-            others = _denied_in(line)
-            if not others:
+            denied_in_line = _denied_letters(line)
+            if not denied_in_line:
                 return frozenset()
-            denied |= others
+            denied |= denied_in_line
     return frozenset()
 
 
-def _denied_in(text: str) -> set[str]:
-    return set().union(*(_of_clause(clause)[1] for clause in _clauses(text)))
+def _denied_letters(text: str) -> set[str]:
+    return set().union(*(_picks_and_denials(clause)[1] for clause in _clauses(text)))
 
 
-def _judged_in_row(line: str) -> frozenset[str]:
-    """Return the letters that are called right in a line with a verdict on each letter."""
-    found = list(_VERDICT_BEHIND.finditer(line))
-    if len(found) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
+def _letters_judged_right(line: str) -> frozenset[str]:
+    """Return the letters with the verdict "right" in a line that gives each letter a verdict."""
+    verdicts = list(_VERDICT_BEHIND.finditer(line))
+    if len(verdicts) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
         return frozenset()
-    return frozenset(each[1].upper() for each in found if _YES.match(each[2]))
+    return frozenset(verdict[1].upper() for verdict in verdicts if _YES.match(verdict[2]))
 
 
 def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
@@ -252,52 +256,54 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
     text = _RATHER.sub("", _MAYBE_BEHIND.sub(r" \1", text))
-    if _NONE.search(text) and not any("none" in one.lower() for one in _choices(choices).values()):
+    if _NONE.search(text) and not any(
+        "none" in choice.lower() for choice in _choices(choices).values()
+    ):
         return frozenset()
-    text = _BETWEEN.sub("", _QUESTION.sub(_unless_answered, text)).strip()
-    if answer := _behind_others(text):
+    text = _BETWEEN.sub("", _QUESTION.sub(_drop_unanswered_question, text)).strip()
+    if answer := _after_others_pick(text):
         text = answer
     for correction in reversed(corrections.corrections(text)):
         tail = text[correction.end() :]
-        picks, denies = _of_clause(next(_clauses(tail), ""))
+        picks, denies = _picks_and_denials(next(_clauses(tail), ""))
         if picks and not denies:
             return _read(tail, choices, several)
     if any(_letters(supposed := _SUPPOSED.sub(" ", text))):
         text = supposed.strip()
-    return _with_words_of_others(text, _letters_of(text, choices, several), choices)
+    return _add_choice_in_words(text, _read_letters(text, choices, several), choices)
 
 
-def _unless_answered(found: re.Match) -> str:
-    """Leave out a question, but for "A? No.", which denies the letter."""
-    return found.group() if _ASKED.search(found.group()) else " "
+def _drop_unanswered_question(match: re.Match) -> str:
+    """Remove a question, except one with a reply such as "A? No.", which denies the letter."""
+    return match.group() if _ASKED.search(match.group()) else " "
 
 
-def _behind_others(text: str) -> str:
-    """Return what is set against the pick of others; empty where that picks no letter."""
-    found = _OF_OTHERS.search(text)
-    contrast = _CONTRAST.search(text, found.end()) if found else None
-    if found is None or contrast is None:
+def _after_others_pick(text: str) -> str:
+    """Return the text after a contrast with what others pick; "" if it picks no letter."""
+    others_pick = _OF_OTHERS.search(text)
+    contrast = _CONTRAST.search(text, others_pick.end()) if others_pick else None
+    if others_pick is None or contrast is None:
         return ""
-    before = text[: found.start()]
+    before = text[: others_pick.start()]
     is_subject = len(before) < _LONGEST_SUBJECT and not _ANSWERS.search(before)
     if any(_letters(before)) and not is_subject:
         return ""
-    rest = text[contrast.end() :]
-    picks = set().union(*(_of_clause(clause)[0] for clause in _clauses(rest)))
-    return rest if picks else ""
+    conclusion = text[contrast.end() :]
+    picks = set().union(*(_picks_and_denials(clause)[0] for clause in _clauses(conclusion)))
+    return conclusion if picks else ""
 
 
-def _with_words_of_others(text: str, found: frozenset[str], choices: Any) -> frozenset[str]:
-    """Add the choice whose words stand behind the label of another: "A. Paris"."""
-    if len(found) != 1:
-        return found
-    (letter,) = found
+def _add_choice_in_words(text: str, picks: frozenset[str], choices: Any) -> frozenset[str]:
+    """Add the choice whose words follow the label of another choice: "A. Paris"."""
+    if len(picks) != 1:
+        return picks
+    (letter,) = picks
     behind = re.search(rf"(?<![A-Za-z]){letter}[).:]\s+([^\n]{{1,200}})", text)
     worded = _by_words(behind[1], choices) if behind else frozenset()
-    return found if letter in worded else found | worded
+    return picks if letter in worded else picks | worded
 
 
-def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
+def _read_letters(text: str, choices: Any, several: bool) -> frozenset[str]:
     if place := _BY_PLACE.fullmatch(text):
         return frozenset("ABCDE"[_ORDINALS.index(place[1].lower())])
     commas = re.sub(r"\s(?:and|or|und|et|y|e)\s(?=\(?[A-Za-z]\b)", ", ", text)
@@ -311,23 +317,25 @@ def _letters_of(text: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(re.findall(r"[A-Z]", text))
     if words := _by_words(text, choices):
         return words
-    if announced := _announced(text):
+    if announced := _announced_letters(text):
         return announced
     if re.search(r"\\[a-zA-Z]|[=^_<>]", text):  # a formula: its letters are no choices
         so = _SO_LETTER.search(text)
         return frozenset(so[1]) if so else frozenset()
     if (label := _LABEL.match(text)) and len(text) > 2:
-        others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
-        return frozenset({label[1], *(others - _denied_in(text))})
+        bracketed = {
+            match[1] for match in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)
+        }
+        return frozenset({label[1], *(bracketed - _denied_letters(text))})
     return _letters_named(text) or _only_choice(text, choices)
 
 
-def _announced(text: str) -> frozenset[str]:
+def _announced_letters(text: str) -> frozenset[str]:
     """Return the letters that clauses with "answer" name, whatever formulas stand elsewhere."""
     picked: set[str] = set()
     denied: set[str] = set()
     for clause in _clauses(_FORMULA.sub(" ", text)):
-        yes, no = _of_clause(clause)
+        yes, no = _picks_and_denials(clause)
         denied |= no
         if _ANSWERS.search(clause) and not re.search(r"[=^_<>\\]", clause):
             picked |= yes
@@ -341,14 +349,14 @@ def _letters_named(text: str) -> frozenset[str]:
     weak: set[str] = set()
     denied: set[str] = set()
     for clause in _clauses(text):
-        yes, no = _of_clause(clause)
+        yes, no = _picks_and_denials(clause)
         denied |= no
         weak |= yes
         if _SAYS.search(clause):
             strong |= yes
-    if not weak and (found := _LOWER_NAMED.search(text)) and not _NOT.search(text):
-        is_wrong = _WRONG.search(text[max(0, found.start() - WRONG_BEFORE) : found.start()])
-        return frozenset() if is_wrong else frozenset((found[1] or found[2] or found[3]).upper())
+    if not weak and (match := _LOWER_NAMED.search(text)) and not _NOT.search(text):
+        is_wrong = _WRONG.search(text[max(0, match.start() - WRONG_BEFORE) : match.start()])
+        return frozenset() if is_wrong else frozenset((match[1] or match[2] or match[3]).upper())
     return frozenset((strong or weak) - denied)
 
 
@@ -358,16 +366,16 @@ def _clauses(text: str) -> Iterator[str]:
     text = re.sub(
         r"(?i)\b(?:everything|anything|all|any|(?:every|any|all)\s\w{3,12}) but\b", "except", text
     )
-    joined = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
-    joined = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined)
-    for clause in _CLAUSE.split(joined):
+    joined_text = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
+    joined_text = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined_text)
+    for clause in _CLAUSE.split(joined_text):
         if clause and clause.strip():
             yield clause
 
 
-def _of_clause(clause: str) -> tuple[set[str], set[str]]:
+def _picks_and_denials(clause: str) -> tuple[set[str], set[str]]:
     """Return which letters the clause picks, and which it denies."""
-    letters = [(found.start(), found[1]) for found in _letters(clause)]
+    letters = [(match.start(), match[1]) for match in _letters(clause)]
     if exception := _EXCEPT.search(clause):
         before = {letter for place, letter in letters if place < exception.start()}
         behind = {letter for place, letter in letters if place > exception.start()}
@@ -376,18 +384,18 @@ def _of_clause(clause: str) -> tuple[set[str], set[str]]:
         return set(), {letter for _, letter in letters}
     if _DOUBTED.search(clause):
         return set(), set()
-    start = found.start() if (found := _NOT.search(clause)) else len(clause)
+    start = negation.start() if (negation := _NOT.search(clause)) else len(clause)
     yes = {letter for place, letter in letters if place < start}
     return yes, {letter for place, letter in letters if place > start} - yes
 
 
 def _letters(text: str) -> Iterator[re.Match]:
     """Yield letters that stand alone; "A" before a word and "I" are words themselves."""
-    for each in _ALONE.finditer(text):
-        is_word = each[1] == "A" and _LOWER.match(text, each.end()) and not _is_verb(text, each)
-        is_self = each[1] == "I" and each.group() != "(I)" and not _IS_I.fullmatch(text)
-        if not is_self and not is_word and not _NAMES_BEFORE.search(text[: each.start()]):
-            yield each
+    for match in _ALONE.finditer(text):
+        is_word = match[1] == "A" and _LOWER.match(text, match.end()) and not _is_verb(text, match)
+        is_self = match[1] == "I" and match.group() != "(I)" and not _IS_I.fullmatch(text)
+        if not is_self and not is_word and not _NAMES_BEFORE.search(text[: match.start()]):
+            yield match
 
 
 def _is_verb(text: str, letter: re.Match) -> bool:
@@ -401,10 +409,10 @@ def _is_verb(text: str, letter: re.Match) -> bool:
 
 
 def _by_words(text: str, choices: Any) -> frozenset[str]:
-    """Return the choice whose words are given instead of its letter."""
-    given = text.strip(" .!\"'").casefold()
+    """Return the choice whose words make up the whole text."""
+    wording = text.strip(" .!\"'").casefold()
     return frozenset(
-        letter for letter, choice in _choices(choices).items() if choice.casefold() == given
+        letter for letter, choice in _choices(choices).items() if choice.casefold() == wording
     )
 
 
@@ -413,32 +421,42 @@ def _only_choice(text: str, choices: Any) -> frozenset[str]:
 
     Clauses with "answer" count before all others.
     """
-    named = [(clause, _named_by_words(clause, choices)) for clause in _clauses(text)]
-    strong = {one for clause, found in named if _ANSWERS.search(clause) for one in found}
-    letters = strong or {one for _, found in named for one in found}
+    letters_by_clause = [(clause, _named_by_words(clause, choices)) for clause in _clauses(text)]
+    strong = {
+        letter
+        for clause, clause_letters in letters_by_clause
+        if _ANSWERS.search(clause)
+        for letter in clause_letters
+    }
+    letters = strong or {
+        letter for _, clause_letters in letters_by_clause for letter in clause_letters
+    }
     return frozenset(letters) if len(letters) == 1 else frozenset()
 
 
 def _named_by_words(clause: str, choices: Any) -> set[str]:
     """Return the choices whose words are in the clause, and not only part of another's.
 
-    None counts where the other words of the clause deny something.
+    Return no choice if the other words of the clause deny something.
     """
-    words = {letter: _spaced(one) for letter, one in _choices(choices).items()}
+    words = {letter: _spaced(choice) for letter, choice in _choices(choices).items()}
     spaced = _spaced(clause)
-    found = {letter for letter, one in words.items() if one in spaced}
-    rest = clause
-    for one in sorted((_choices(choices)[letter] for letter in found), key=len, reverse=True):
-        if re.search(_NEAR + re.escape(one), clause, re.I):
+    named_letters = {letter for letter, wording in words.items() if wording in spaced}
+    remaining = clause
+    for choice in sorted(
+        (_choices(choices)[letter] for letter in named_letters), key=len, reverse=True
+    ):
+        if re.search(_NEAR + re.escape(choice), clause, re.I):
             return set()
-        rest = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", " ", rest, flags=re.I)
-    if _NOT.search(rest) or _WRONG.search(rest):
+        remaining = re.sub(rf"(?<!\w){re.escape(choice)}(?!\w)", " ", remaining, flags=re.I)
+    if _NOT.search(remaining) or _WRONG.search(remaining):
         return set()
     return {
         letter
-        for letter in found
+        for letter in named_letters
         if not any(
-            words[letter] != words[other] and words[letter] in words[other] for other in found
+            words[letter] != words[other_letter] and words[letter] in words[other_letter]
+            for other_letter in named_letters
         )
     }
 

@@ -26,8 +26,8 @@ def is_amount(reference: str) -> bool:
 
 def _read(text: str) -> Value | None:
     text = text.strip(" .!*")
-    found = _AMOUNT.fullmatch(text)
-    if found is None or not (found["sign"] or found["unit"]):
+    match = _AMOUNT.fullmatch(text)
+    if match is None or not (match["sign"] or match["unit"]):
         return None
     first, *_ = read_all_meanings(text)
     if not isinstance(first, Value):

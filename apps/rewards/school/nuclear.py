@@ -74,14 +74,16 @@ def reaction(text: str) -> tuple[Side, Side]:
 def unbalanced(left: Side, right: Side) -> str:
     """Return which sum differs between the sides; "" if mass and charge are balanced."""
     for place, name in enumerate(("mass number", "charge number")):
-        sums = [sum(one[place] * times for one, times in side.items()) for side in (left, right)]
+        sums = [
+            sum(nuclide[place] * times for nuclide, times in side.items()) for side in (left, right)
+        ]
         if sums[0] != sums[1]:
             return name
     return ""
 
 
 def _plain(text: str) -> str:
-    """Write raised and lowered numbers as ^14 and _6, and nothing of LaTeX around them."""
+    """Write raised and lowered numbers as ^14 and _6, without LaTeX around them."""
     text = " ".join(text.replace("−", "-").replace("–", "-").split())
     text = _RUN_ABOVE.sub(lambda run: "^" + "".join(SUPERSCRIPTS[sign] for sign in run[0]), text)
     text = _RUN_BELOW.sub(lambda run: "_" + run[0].translate(SUBSCRIPTS), text)
@@ -104,23 +106,26 @@ def _side(text: str) -> Side:
 
 
 def _nuclide(term: str) -> tuple[Nuclide, int]:
-    """Return a nuclide and how often it is there. Raises NotChemistry."""
-    found = _TERM.fullmatch(term)
-    if found is None:
+    """Return a nuclide and its number in the reaction. Raises NotChemistry."""
+    match = _TERM.fullmatch(term)
+    if match is None:
         raise NotChemistry(f"{term[:20]!r} is not a nuclide")
-    mass = found["mass"] or found["mass_behind"] or found["mass_alone"] or found["hyphened"]
-    charge = found["charge"] or found["charge_first"]
-    sign = (found["sign"] or "").lstrip("^")
-    name = _GREEK.get(found["name"], found["name"])
-    known = _PARTICLES.get(name + sign)
-    if known is None:
-        known = _element(name, sign, mass)
+    mass = match["mass"] or match["mass_behind"] or match["mass_alone"] or match["hyphened"]
+    charge = match["charge"] or match["charge_first"]
+    sign = (match["sign"] or "").lstrip("^")
+    name = _GREEK.get(match["name"], match["name"])
+    expected_numbers = _PARTICLES.get(name + sign)
+    if expected_numbers is None:
+        expected_numbers = _element(name, sign, mass)
     elif name in ("e", "β") and not sign and charge in ("1", "+1"):
-        known = (0, 1)
-    own = (int(mass) if mass else known[0], int(charge) if charge else known[1])
-    if own != known:
+        expected_numbers = (0, 1)
+    written_numbers = (
+        int(mass) if mass else expected_numbers[0],
+        int(charge) if charge else expected_numbers[1],
+    )
+    if written_numbers != expected_numbers:
         raise NotChemistry(f"{name} has other numbers")
-    return own, int(found["times"] or 1)
+    return written_numbers, int(match["times"] or 1)
 
 
 def _element(name: str, sign: str, mass: str | None) -> Nuclide:

@@ -40,13 +40,13 @@ _DID = re.compile(r"\s(?:did|does|has|had|was|is|would)(?:\s(?:it|so|that|this))
 
 
 def with_bare_name(text: str, reference: str) -> str:
-    """Return the text with the name alone, where it inverts the name or says who it is."""
+    """Reduce the text to the name if it inverts the name, or adds who the person is."""
     name = reference.strip()
     if len(text) > LONGEST:
         return text
     text = _TITLES.sub("", text)
-    found = _INVERTED.fullmatch(text.strip(" *\"'")) if _NAME.fullmatch(name) else None
-    if found and f"{found[2]} {found[1]}".casefold() == name.casefold():
+    inverted = _INVERTED.fullmatch(text.strip(" *\"'")) if _NAME.fullmatch(name) else None
+    if inverted and f"{inverted[2]} {inverted[1]}".casefold() == name.casefold():
         return name
     before = _ROLE_BEFORE.match(text)
     if before and text[before.end() :].casefold().startswith(name.casefold()):

@@ -183,7 +183,7 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     expected = parse_quantity(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
-    return expected if expected is not None and _parsed(expected.unit) is not None else None
+    return expected if expected is not None and _parse_unit(expected.unit) is not None else None
 
 
 def parse_quantity(text: str) -> Quantity | None:
@@ -196,35 +196,35 @@ def parse_quantity(text: str) -> Quantity | None:
         text = _spelled(re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text))
     text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
     text = re.sub(r"^(-?\d{1,20}),(\d{1,2}|\d{4,20})(?=\s|[A-Za-z]|$)", r"\1.\2", text)
-    found = _NUMBER.match(text)
-    power = found and (found[1] or found[2])
-    if not found or not found.group() or (power and abs(int(power)) > LARGEST_POWER):
+    number_match = _NUMBER.match(text)
+    power = number_match and (number_match[1] or number_match[2])
+    if not number_match or not number_match.group() or (power and abs(int(power)) > LARGEST_POWER):
         return None
     if together := _compound(text):
         return together
     if half := _HOURS.fullmatch(text.strip(" .")):
         minutes = int(half[1]) * 60 + int(half[2])
         return Quantity(Decimal(minutes), _figures(str(minutes)), "minute")
-    begins = re.match(r"[-+]?[\d.]+", found.group())
+    begins = re.match(r"[-+]?[\d.]+", number_match.group())
     assert begins is not None  # as a number does
     digits = begins.group()
     number = Decimal(digits).scaleb(int(power or 0))
-    unit, product = _unit_and_product(_REMARK.sub("", text[found.end() :]))
+    unit, product = _unit_and_product(_REMARK.sub("", text[number_match.end() :]))
     return None if unit is None else Quantity(number, _figures(digits), unit, product)
 
 
 def _unit_and_product(text: str) -> tuple[str | None, str]:
-    """Return both readings of a unit; the product alone where nothing else is known."""
+    """Return both readings of a unit; only the product if the plain reading is unknown."""
     text = _NESTED_TEXT.sub(r" \1 ", text)
     unit = _unit(text)
     spaced = with_products(text)
-    product = _unit(spaced) if spaced != text else _all_below(unit)
-    if product is None or product == unit or _parsed(product) is None:
+    product = _unit(spaced) if spaced != text else _group_denominator(unit)
+    if product is None or product == unit or _parse_unit(product) is None:
         return unit, ""
-    return (unit, product) if unit is not None and _parsed(unit) is not None else (product, "")
+    return (unit, product) if unit is not None and _parse_unit(unit) is not None else (product, "")
 
 
-def _all_below(unit: str | None) -> str | None:
+def _group_denominator(unit: str | None) -> str | None:
     """Return the unit with all that follows its one "/" below it: J/kg K is J/(kg K)."""
     above, line, below = (unit or "").partition("/")
     is_plain = line and not re.search(r"[/()]", below) and re.search(r"\S[\s*]+\S", below)
@@ -252,16 +252,16 @@ def _spelled(text: str) -> str:
     return text
 
 
-def _mixed(found: re.Match) -> str:
+def _mixed(match: re.Match) -> str:
     """Write 1 1/2, 1\\frac{1}{2} and \\frac{3}{2} as a decimal."""
-    sign = found[1] or found[5] or ""
-    top, bottom = Decimal(found[3] or found[7]), Decimal(found[4] or found[8])
-    return f"{sign}{Decimal(found[2] or found[6] or 0) + top / bottom:f} "
+    sign = match[1] or match[5] or ""
+    top, bottom = Decimal(match[3] or match[7]), Decimal(match[4] or match[8])
+    return f"{sign}{Decimal(match[2] or match[6] or 0) + top / bottom:f} "
 
 
-def _quotient(found: re.Match) -> str:
+def _quotient(match: re.Match) -> str:
     """Write one fraction as a decimal."""
-    return f"{Decimal(found[1]) / Decimal(found[2]):f}"
+    return f"{Decimal(match[1]) / Decimal(match[2]):f}"
 
 
 def _last_side(text: str) -> str:
@@ -275,12 +275,12 @@ def _compound(text: str) -> Quantity | None:
     """Read 1 h 30 min and 6 ft 2 in: each unit smaller than the one before it."""
     place = 0
     parts = []
-    while found := _SEGMENT.match(text, place):
-        unit = _unit(found[2])
-        if unit is None or _parsed(unit) is None:
+    while segment := _SEGMENT.match(text, place):
+        unit = _unit(segment[2])
+        if unit is None or _parse_unit(unit) is None:
             return None
-        parts.append((Decimal(found[1]), unit, "and" in found.group()))
-        place = found.end()
+        parts.append((Decimal(segment[1]), unit, "and" in segment.group()))
+        place = segment.end()
     if len(parts) < 2 or text[place:].strip(" ."):
         return None
     first = parts[0]
@@ -316,14 +316,14 @@ def in_sentence(text: str) -> Quantity | None:
     behind = line[numbers[0].end() :].split()[:MOST_WORDS]
     for words in range(len(behind), 0, -1):
         unit = " ".join(behind[:words]).rstrip(".,;:!*")
-        found = parse_quantity(f"{numbers[0].group()} {unit}")
-        if found is not None and has_known_unit(found):
-            return found
+        quantity = parse_quantity(f"{numbers[0].group()} {unit}")
+        if quantity is not None and has_known_unit(quantity):
+            return quantity
     return None
 
 
 def has_known_unit(quantity: Quantity) -> bool:
-    return bool(quantity.unit) and _parsed(quantity.unit) is not None
+    return bool(quantity.unit) and _parse_unit(quantity.unit) is not None
 
 
 def _unit(text: str) -> str | None:
@@ -338,23 +338,23 @@ def _unit(text: str) -> str | None:
     text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
     if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):
         return None
-    text = _in_order(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
+    text = _write_in_symbols(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
     text = re.sub(r"(\^\s?-?\d+)\s+(?=[A-Za-zµ(])", r"\1 * ", text)
     return None if re.search(r"\^[^/*]*\^|\*\*", text) else text
 
 
-def _in_order(text: str) -> str:
+def _write_in_symbols(text: str) -> str:
     """Write "metres per second squared" and "square metres" as m/s^2 and m^2."""
     if not re.search(r"[A-Za-z]", text):
         return text.strip()
     words: list[str] = []
-    waiting = ""
+    pending_power = ""
     for word in re.findall(r"[A-Za-zµμΩ]+[23]?(?![\w])|[A-Za-zµμΩ]+|[^A-Za-zµμΩ\s]+", text):
         low = word.lower()
         if low == "per":
             words.append("/")
-        elif low in _BEFORE and not waiting:
-            waiting = _BEFORE[low]
+        elif low in _BEFORE and not pending_power:
+            pending_power = _BEFORE[low]
         elif low in _POWERS and words:
             words[-1] += _POWERS[low]
         else:
@@ -362,9 +362,11 @@ def _in_order(text: str) -> str:
             plain, power = parts.groups() if parts else (word, "")
             if len(plain) > 3 and plain[1:].islower():  # Newton, in a heading or in German
                 plain = plain.lower()
-            named = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
-            words.append(named.replace("**", "^") + (f"^{power}" if power else "") + waiting)
-            waiting = ""
+            unit_name = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
+            words.append(
+                unit_name.replace("**", "^") + (f"^{power}" if power else "") + pending_power
+            )
+            pending_power = ""
     return " ".join(words)
 
 
@@ -374,13 +376,13 @@ def _figures(digits: str) -> int:
     Zeros in front do not count, nor do those at the end of a number without a decimal point.
     """
     plain = digits.lstrip("+-")
-    counted = plain.replace(".", "").lstrip("0")
-    return max(1, len(counted if "." in plain else counted.rstrip("0")))
+    significant = plain.replace(".", "").lstrip("0")
+    return max(1, len(significant if "." in plain else significant.rstrip("0")))
 
 
 @lru_cache(maxsize=256)
-def _parsed(unit: str) -> Any:
-    """Return pint's unit; None for one that it does not know."""
+def _parse_unit(unit: str) -> Any:
+    """Return pint's unit; None if pint does not know it."""
     try:
         return _registry().parse_units(unit.replace("^", "**"))
     except MemoryError:
@@ -403,10 +405,12 @@ def _registry() -> Any:
     return pint.UnitRegistry(autoconvert_offset_to_baseunit=True, case_sensitive=True)
 
 
-def explain_difference(expected: Quantity, given: Quantity, limits: Limits) -> str:
-    """Return why `given` is not the wanted quantity; "" if it is, by a reading of both units."""
-    readings = [(ours, theirs) for ours in _readings(expected) for theirs in _readings(given)]
-    whys = [_difference(ours, theirs, limits) for ours, theirs in readings]
+def explain_difference(expected: Quantity, answer: Quantity, limits: Limits) -> str:
+    """Return why `answer` differs from the expected quantity; "" if any reading agrees."""
+    readings = [
+        (right, answered) for right in _readings(expected) for answered in _readings(answer)
+    ]
+    whys = [_difference(right, answered, limits) for right, answered in readings]
     return "" if "" in whys else whys[0]
 
 
@@ -414,19 +418,19 @@ def _readings(quantity: Quantity) -> list[Quantity]:
     return [quantity, *([replace(quantity, unit=quantity.product)] if quantity.product else [])]
 
 
-def _difference(expected: Quantity, given: Quantity, limits: Limits) -> str:
-    if not given.unit and expected.unit and limits.unit == "required":
+def _difference(expected: Quantity, answer: Quantity, limits: Limits) -> str:
+    if not answer.unit and expected.unit and limits.unit == "required":
         return "the unit is missing"
     if expected.unit in _DEGREES:  # 25 C is no charge where degrees are asked for
-        given = replace(given, unit=_DEGREES_ALONE.get(given.unit, given.unit))
-    value = _converted(given, expected.unit) if given.unit else float(given.number)
+        answer = replace(answer, unit=_DEGREES_ALONE.get(answer.unit, answer.unit))
+    value = _converted(answer, expected.unit) if answer.unit else float(answer.number)
     if value is None:
         return "a different or unknown unit"
     right = float(expected.number)
     if limits.significant_figures is not None:
-        return _misrounded(
-            given,
-            _converted(expected, given.unit) if given.unit else right,
+        return _explain_rounding(
+            answer,
+            _converted(expected, answer.unit) if answer.unit else right,
             limits.significant_figures,
         )
     allowed = max(limits.tolerance * abs(right), limits.absolute)
@@ -436,8 +440,8 @@ def _difference(expected: Quantity, given: Quantity, limits: Limits) -> str:
 
 
 def _converted(quantity: Quantity, unit: str) -> float | None:
-    source = _parsed(quantity.unit)
-    target = _parsed(unit)
+    source = _parse_unit(quantity.unit)
+    target = _parse_unit(unit)
     if source is None or target is None:
         return None
     try:
@@ -450,21 +454,21 @@ def _converted(quantity: Quantity, unit: str) -> float | None:
         return None
 
 
-def _misrounded(given: Quantity, right: float | None, figures: int) -> str:
-    """Return why a value is not the right one with this many figures; "" if it is.
+def _explain_rounding(answer: Quantity, right: float | None, figures: int) -> str:
+    """Return why a value is not the expected one at this many figures; "" if it is.
 
     Zeros at the end of a whole number may be significant: 1200 has two figures, three or four.
     """
     whole = (
-        str(given.number.normalize()) if given.number == given.number.to_integral_value() else ""
+        str(answer.number.normalize()) if answer.number == answer.number.to_integral_value() else ""
     )
-    most = len(f"{abs(int(given.number))}") if whole else given.figures
-    if not min(given.figures, most) <= figures <= max(given.figures, most):
-        return f"{given.figures} significant figures, not {figures}"
+    most_figures = len(f"{abs(int(answer.number))}") if whole else answer.figures
+    if not min(answer.figures, most_figures) <= figures <= max(answer.figures, most_figures):
+        return f"{answer.figures} significant figures, not {figures}"
     if not right:
-        return "" if not given.number else "another value"
+        return "" if not answer.number else "another value"
     rounded = round_to(Decimal(repr(right)), figures)
-    return "" if rounded == given.number else "another value"
+    return "" if rounded == answer.number else "another value"
 
 
 def round_to(number: Decimal, figures: int) -> Decimal:

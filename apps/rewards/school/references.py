@@ -115,23 +115,25 @@ _IN_ORDER = re.compile(
 _CONDITION = re.compile(r"\bif\b[^,]{1,200}", re.I)
 
 
-def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
-    """Tell whether a correct answer is given: alone, as a definition, or as the answer asked for.
+def is_reference(text: str, reference: Sequence[str], question: str = "") -> bool:
+    """Tell whether the text gives a reference answer: alone, as a definition, or in a sentence.
 
-    Denied, or as one of several, it is not.
+    A reference that is denied, or is one of several alternatives, does not count.
     """
-    figures = [number_words.in_digits(each) for each in reference if len(each) < LONGEST_NUMBER]
-    in_figures = [each for each in figures if each.isdigit() and each not in reference]
-    return any(_gives(text, each, asked) for each in (*reference, *in_figures))
+    figures = [
+        number_words.in_digits(variant) for variant in reference if len(variant) < LONGEST_NUMBER
+    ]
+    in_figures = [number for number in figures if number.isdigit() and number not in reference]
+    return any(_gives_reference(text, variant, question) for variant in (*reference, *in_figures))
 
 
-def _gives(text: str, reference: str, asked: str) -> bool:
+def _gives_reference(text: str, reference: str, question: str) -> bool:
     if not _ABBREVIATION.fullmatch(reference.strip()):  # "us" is not the U.S.
-        reference = _written_out(reference)
+        reference = _expand_abbreviations(reference)
     expected = content(reference)
     if years.is_year(reference):
         reference, text = years.in_one_form(reference), years.in_one_form(text)
-    text = _written_out(corrections.last_statement(text))
+    text = _expand_abbreviations(corrections.last_statement(text))
     if not _HAS_DIGIT.search(reference):
         text = _IN_YEAR.sub("", text)
     text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
@@ -146,87 +148,89 @@ def _gives(text: str, reference: str, asked: str) -> bool:
     if measures.is_amount(reference):
         return measures.is_same_amount(text, reference)
     text = persons.with_bare_name(
-        _BY_MEANS.sub("", text) if _HOW.search(asked) else text, reference
+        _BY_MEANS.sub("", text) if _HOW.search(question) else text, reference
     )
     if len(expected) == 1 and _is_process(text, expected[0]) and not reference.endswith("ation"):
         return False
-    if _is_same_list(text, reference, asked):
+    if _is_same_list(text, reference, question):
         return True
     reference = _DIGIT_GROUPS.sub("", reference)
     if reference.strip().lower() in _VERDICTS:
         return _is_verdict(text, reference.strip().lower())
     is_number = re.fullmatch(r"\d{1,12}", reference.strip()) is not None
-    text = _number_in_digits(text, asked) if is_number else text
+    text = _number_in_digits(text, question) if is_number else text
     if is_number and re.search(rf"(?:^|\s)[-−]{reference.strip()}(?!\d)", text):
         return False
     if years.is_year(reference) and years.alone(text) == reference:
         return True
-    if is_number and _is_another(text, reference.strip()):
+    if is_number and _is_another_number(text, reference.strip()):
         return False
     if is_number and _is_only_number(text, reference.strip()):
         return True
     if _ASKS.fullmatch(text) or (text.endswith("?") and _WHICH.search(text)):
         return False
-    if _same_words(text, reference) or _leaves_out_kind(text, reference, asked):
+    if _same_words(text, reference) or _leaves_out_kind(text, reference, question):
         return True
     sentences = [
-        one for one in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text) if stem_words(one)
+        sentence
+        for sentence in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text)
+        if stem_words(sentence)
     ]
     if not sentences or len(stem_words(text)) > LONGEST_STATEMENT or ALTERNATIVES.search(text):
         return False
     if re.search(rf"{re.escape(reference.strip())}か|か、?{re.escape(reference.strip())}", text):
         return False
-    words = set(content(asked)) - _offered(asked, expected)
+    words = set(content(question)) - _offered_words(question, expected)
     if "'s" not in reference.replace("’", "'"):
-        sentences = [_POSSESSIVE.sub(" ownedby", one) for one in sentences]
-    statements = [_statement(one, expected, words) for one in sentences]
+        sentences = [_POSSESSIVE.sub(" ownedby", sentence) for sentence in sentences]
+    statements = [_statement(sentence, expected, words) for sentence in sentences]
     return "said" in statements and "denied" not in statements
 
 
-def _written_out(text: str) -> str:
+def _expand_abbreviations(text: str) -> str:
     """Write Mt. as Mount, H. G. as HG, and the number I of a name so that it is no pronoun."""
-    text = _SHORTENED.sub(lambda found: _LONG[found[1]], text)
-    text = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found[0]) + found[1], text)
+    text = _SHORTENED.sub(lambda match: _LONG[match[1]], text)
+    text = _INITIALS.sub(lambda match: re.sub(r"[.\s]", "", match[0]) + match[1], text)
     return _FIRST.sub("I1", text)
 
 
 def _without_questions(text: str) -> str:
-    """Leave out the questions: what is asked is not said."""
+    """Leave out questions, which state nothing."""
     sentences = re.split(r"(?<=[.!?。！？])\s*", text)
-    return " ".join(one for one in sentences if one and one[-1] not in "?？")
+    return " ".join(sentence for sentence in sentences if sentence and sentence[-1] not in "?？")
 
 
 def _is_process(text: str, expected: str) -> bool:
-    """Tell oxygenation from oxygen."""
+    """Tell whether the text names the process, not the thing: oxygenation, not oxygen."""
     words = re.findall(r"\w+", text[:LONGEST_NUMBER].lower())
     return any(word.endswith(("ation", "ations")) and stem(word) == expected for word in words)
 
 
-def _number_in_digits(text: str, asked: str) -> str:
+def _number_in_digits(text: str, question: str) -> str:
     """Write numbers in digits, without "years old" where an age is asked for."""
     if len(text) > 4 * LONGEST_NUMBER:
         return text
     text = _DIGIT_GROUPS.sub("", number_words.in_digits(text))
-    return _AGE.sub(r"\1", text) if _ASKS_AGE.search(asked) else text
+    return _AGE.sub(r"\1", text) if _ASKS_AGE.search(question) else text
 
 
-def _offered(asked: str, expected: list[str]) -> set[str]:
+def _offered_words(question: str, expected: list[str]) -> set[str]:
     """Return the words of the other answers that the question offers: even, odd or neither."""
-    parts = [stem_words(part) for part in _OFFERS.split(asked)] if _OR.search(asked) else []
+    parts = [stem_words(part) for part in _OFFERS.split(question)] if _OR.search(question) else []
     if not any(set(expected) <= set(part) for part in parts):
         return set()
     short = [part[-len(expected) :] for part in parts]
     return {word for part in short for word in part} - set(expected)
 
 
-def _is_same_list(text: str, reference: str, asked: str) -> bool:
-    """Tell whether several things are named in another order, where none is asked for."""
+def _is_same_list(text: str, reference: str, question: str) -> bool:
+    """Tell whether the text lists the same items, in any order unless one is asked for."""
     expected = _items(reference)
-    least = 2 if _ASKS_SEVERAL.search(asked) else 3
-    if len(expected) < least or _IN_ORDER.search(asked) or ALTERNATIVES.search(text):
+    least = 2 if _ASKS_SEVERAL.search(question) else 3
+    if len(expected) < least or _IN_ORDER.search(question) or ALTERNATIVES.search(text):
         return False
-    given = _items(_COPULA.split(text.strip(" .!*"))[-1])
-    return len(given) == len(expected) and sorted(given) == sorted(expected)
+    answer_items = _items(_COPULA.split(text.strip(" .!*"))[-1])
+    return len(answer_items) == len(expected) and sorted(answer_items) == sorted(expected)
 
 
 def _items(text: str) -> list[list[str]]:
@@ -251,7 +255,7 @@ def _same_words(text: str, reference: str) -> bool:
     """
     expected = content(reference)
     if content(text) == expected:
-        bare = _bare(text)
+        bare = _bare_text(text)
         names = [word for word in reference.split() if word[:1].isupper() and word[-1:] == "s"]
         return len(expected) > 1 or not names or bare.endswith("s")
     if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
@@ -259,22 +263,22 @@ def _same_words(text: str, reference: str) -> bool:
         return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
     if len(text) > LONGEST_NUMBER:
         return False
-    number = number_words.in_digits(_bare(reference))
-    return number.isdigit() and number_words.in_digits(_bare(text)) == number
+    number = number_words.in_digits(_bare_text(reference))
+    return number.isdigit() and number_words.in_digits(_bare_text(text)) == number
 
 
-def _leaves_out_kind(text: str, reference: str, asked: str) -> bool:
-    """Tell whether a name is said without what the question asks for: which ocean, the Pacific."""
-    given = content(text)
+def _leaves_out_kind(text: str, reference: str, question: str) -> bool:
+    """Tell whether only the kind in the question is missing: which ocean? The Pacific."""
+    answer_stems = content(text)
     expected = content(reference)
-    kind = _KIND.search(asked)
-    if kind is None or _OR.search(asked) or not reference[:1].isupper():
+    kind = _KIND.search(question)
+    if kind is None or _OR.search(question) or not reference[:1].isupper():
         return False
     name = stem(kind[1].lower())
-    return len(expected) > 1 and expected in ([*given, name], [name, *given])
+    return len(expected) > 1 and expected in ([*answer_stems, name], [name, *answer_stems])
 
 
-def _bare(text: str) -> str:
+def _bare_text(text: str) -> str:
     return text.strip(" .!*_\"'").casefold()
 
 
@@ -292,10 +296,10 @@ def _is_verdict(text: str, expected: str) -> bool:
     )
 
 
-def _is_another(text: str, number: str) -> bool:
-    """Tell whether words make another number of it, or a year that is not certain."""
-    for found in re.finditer(rf"(?<!\d){number}(?!\d)", text):
-        if is_altered(text[: found.start()], text[found.end() :], number):
+def _is_another_number(text: str, number: str) -> bool:
+    """Tell whether the words around the number change it, or make it an uncertain year."""
+    for match in re.finditer(rf"(?<!\d){number}(?!\d)", text):
+        if is_altered(text[: match.start()], text[match.end() :], number):
             return True
     return years.is_year(number) and years.is_vague(text)
 
@@ -320,10 +324,10 @@ def _is_only_number(text: str, number: str) -> bool:
     )
 
 
-def _statement(sentence: str, expected: list[str], asked: set[str]) -> str:
-    """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
+def _statement(sentence: str, expected: list[str], question_stems: set[str]) -> str:
+    """Return whether the sentence gives the expected words as its answer: said, denied, neither."""
     sentence = _CONDITION.sub(" ", _SET_AGAINST.split(sentence)[-1])
-    sentence = _without_agent_verb(sentence, asked)
+    sentence = _without_agent_verb(sentence, question_stems)
     stems = stem_words(sentence)
     places = _runs(stems, expected)
     if not places:
@@ -335,20 +339,24 @@ def _statement(sentence: str, expected: list[str], asked: set[str]) -> str:
         answer_part = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]
         if content(_POLITE.sub("", answer_part.strip(" 。.!"))) == expected:
             return "said"
-    rest = [stem for stem in content(sentence) if stem not in expected and stem not in asked]
-    return "said" if asked and not rest else "neither"
+    other_stems = [
+        stem for stem in content(sentence) if stem not in expected and stem not in question_stems
+    ]
+    return "said" if question_stems and not other_stems else "neither"
 
 
-def _without_agent_verb(sentence: str, asked: set[str]) -> str:
-    """Leave out the verb of the question before "by": who wrote it, was written by."""
-    found = _AGENT.search(sentence)
-    if found is None:
+def _without_agent_verb(sentence: str, question_stems: set[str]) -> str:
+    """Leave out the question's verb in front of "by": who wrote it? It was written by …"""
+    agent = _AGENT.search(sentence)
+    if agent is None:
         return sentence
-    verb = found[1].lower()
-    others = asked - set(stem_words(sentence))
-    if stem(verb) not in asked and not any(word[:2] == verb[:2] for word in others):
+    verb = agent[1].lower()
+    remaining_stems = question_stems - set(stem_words(sentence))
+    if stem(verb) not in question_stems and not any(
+        word[:2] == verb[:2] for word in remaining_stems
+    ):
         return sentence
-    return sentence[: found.start(1)] + sentence[found.end(1) :]
+    return sentence[: agent.start(1)] + sentence[agent.end(1) :]
 
 
 def _before_copula(sentence: str) -> list[str]:

@@ -37,31 +37,31 @@ def is_smiles(text: str) -> bool:
     return bool(is_written_so) and len(re.findall(r"C(?!l)", text)) > 1
 
 
-def differ(one: str, other: str) -> bool:
-    """Tell whether both texts say how the atoms are bound, and say it differently.
+def differ(first: str, second: str) -> bool:
+    """Tell whether both formulas show how the atoms are bound, and differ in it.
 
     A formula that has carbon in one place, such as C2H6O, does not say it. Chains whose bonds are
     all known are compared bond by bond, others by their atoms with the hydrogen beside them.
     """
-    ours = _units(one)
-    theirs = _units(other)
-    if ours is None or theirs is None:
+    first_units = _units(first)
+    second_units = _units(second)
+    if first_units is None or second_units is None:
         return False
-    our_chain = _chain_of(ours)
-    their_chain = _chain_of(theirs)
-    if our_chain and their_chain:
-        return _neighbourhoods(our_chain) != _neighbourhoods(their_chain)
-    return Counter(ours) != Counter(theirs)
+    first_chain = _chain_of(first_units)
+    second_chain = _chain_of(second_units)
+    if first_chain and second_chain:
+        return _neighbourhoods(first_chain) != _neighbourhoods(second_chain)
+    return Counter(first_units) != Counter(second_units)
 
 
 def _units(text: str) -> list[Unit] | None:
     """List the atoms with their hydrogen; None for what is no condensed structural formula."""
     if len(text) > LONGEST:
         return None
-    plain = _ALKYL.sub(_chain, _repeated(_BONDS.sub("", text)))
+    plain = _ALKYL.sub(_expand_alkyl, _repeat_groups(_BONDS.sub("", text)))
     if len(re.findall(r"C(?![a-z])", plain)) < 2 or re.search(r"C\d", plain):
         return None
-    found: list[Unit] = []
+    units: list[Unit] = []
     place = 0
     while place < len(plain):
         atom = _ATOM.match(plain, place)
@@ -71,42 +71,44 @@ def _units(text: str) -> list[Unit] | None:
         before, element, several, behind = atom.groups()
         times = min(_number(several or "1"), MOST_TIMES)
         hydrogen = _number(before) + _number(behind)
-        found += [(element, 0)] * (times - 1) + [(element, hydrogen)]
-    return found
+        units += [(element, 0)] * (times - 1) + [(element, hydrogen)]
+    return units
 
 
 def _chain_of(units: list[Unit]) -> Molecule | None:
     """Bind the atoms in the order in which they are written, or else in the opposite order."""
-    return _bound(units) or _bound(units[::-1])
+    return _bind_in_order(units) or _bind_in_order(units[::-1])
 
 
-def _bound(units: list[Unit]) -> Molecule | None:
+def _bind_in_order(units: list[Unit]) -> Molecule | None:
     """Bind each atom to the last one before it that has a bond left; None if any is left over.
 
     Oxygen behind a carbon atom with two bonds left takes both, and nitrogen three: CH3COOCH3.
     """
-    free = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
+    free_bonds = [VALENCES.get(element, 0) - hydrogen for element, hydrogen in units]
     neighbours: list[list[int]] = [[] for _ in units]
     for place in range(1, len(units)):
-        last = next((each for each in reversed(range(place)) if free[each] > 0), None)
-        if last is None or free[place] <= 0:
+        last = next(
+            (earlier for earlier in reversed(range(place)) if free_bonds[earlier] > 0), None
+        )
+        if last is None or free_bonds[place] <= 0:
             return None
         is_multiple = units[place][0] in "ON" and units[last][0] == "C"
-        bonds = free[place] if is_multiple and free[last] >= free[place] else 1
-        free[last] -= bonds
-        free[place] -= bonds
+        bonds = free_bonds[place] if is_multiple and free_bonds[last] >= free_bonds[place] else 1
+        free_bonds[last] -= bonds
+        free_bonds[place] -= bonds
         neighbours[place].append(last)
         neighbours[last].append(place)
-    return None if any(free) else Molecule(units, neighbours)
+    return None if any(free_bonds) else Molecule(units, neighbours)
 
 
 def _neighbourhoods(molecule: Molecule) -> list[str]:
-    """Return what each atom has around it, in order: the same for two trees only if they agree."""
+    """Return sorted signatures of the atoms' surroundings, equal only for equal trees."""
     labels = [f"{element}{hydrogen}" for element, hydrogen in molecule.units]
     for _ in molecule.units:
-        around = [sorted(labels[each] for each in near) for near in molecule.neighbours]
-        joined = [repr((own, near)) for own, near in zip(labels, around, strict=True)]
-        labels = [sha256(each.encode()).hexdigest() for each in joined]
+        around = [sorted(labels[neighbour] for neighbour in near) for near in molecule.neighbours]
+        signatures = [repr((label, near)) for label, near in zip(labels, around, strict=True)]
+        labels = [sha256(signature.encode()).hexdigest() for signature in signatures]
     return sorted(labels)
 
 
@@ -114,15 +116,15 @@ def _number(digits: str | None) -> int:
     return 0 if digits is None else int(digits or 1)
 
 
-def _repeated(text: str) -> str:
+def _repeat_groups(text: str) -> str:
     """Write groups in brackets as often as they are there: CH3(CH2)2CH3 is CH3CH2CH2CH3."""
     return _GROUP.sub(lambda group: group[1] * min(int(group[2] or 1), MOST_TIMES), text)
 
 
-def _chain(found: re.Match) -> str:
-    """Write an alkyl group as a chain: C2H5 is CH3CH2. Others stay as they are."""
-    carbon = int(found[1])
-    if int(found[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
-        return found.group()
+def _expand_alkyl(match: re.Match) -> str:
+    """Write an alkyl group as a chain, as CH3CH2 for C2H5; other groups stay unchanged."""
+    carbon = int(match[1])
+    if int(match[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
+        return match.group()
     inner = "CH2" * (carbon - 1)
-    return inner + "CH3" if found.start() else "CH3" + inner
+    return inner + "CH3" if match.start() else "CH3" + inner

@@ -17,10 +17,10 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
     expected = task.answer.get("value")
     if type(expected) is not int:
         return Verdict(None, "the task does not state the sum")
-    given = rollout.text.strip()
-    details = {"expected": expected, "answer": given[:SHOWN]}
-    if not _NUMBER.fullmatch(given):
+    answer = rollout.text.strip()
+    details = {"expected": expected, "answer": answer[:SHOWN]}
+    if not _NUMBER.fullmatch(answer):
         return Verdict(0.0, "not a whole number", details)
-    if int(given) == expected:
+    if int(answer) == expected:
         return Verdict(1.0, "the right number", details)
-    return Verdict(0.0, "another number", {**details, "reached": {"value": int(given)}})
+    return Verdict(0.0, "another number", {**details, "reached": {"value": int(answer)}})

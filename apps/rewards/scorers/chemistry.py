@@ -35,10 +35,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not isinstance(expected, str) or not expected.strip():
         return Verdict(None, "the task does not state the correct formula")
     final = final_answer(rollout.text)
-    given = _of_equation(rollout.text, final) if final else ""
-    details = {"expected": expected[:SHOWN], "answer": given.replace("\x00", "")[:SHOWN]}
+    answer = _answer_or_equation(rollout.text, final) if final else ""
+    details = {"expected": expected[:SHOWN], "answer": answer.replace("\x00", "")[:SHOWN]}
     if nuclear.is_reaction(expected):
-        return _score_nuclear(expected, given, final, details)
+        return _score_nuclear(expected, answer, final, details)
     if structures.is_smiles(expected):
         return Verdict(None, "the task's answer is a SMILES string, which is not read", details)
     try:
@@ -46,26 +46,30 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         right = chemistry.equation(expected) if is_equation else chemistry.species(expected)
     except NotChemistry as problem:
         return Verdict(None, f"the task's answer is not a chemical formula: {problem}", details)
-    if final and any(other != given for other in final.others):
+    if final and any(other_answer != answer for other_answer in final.others):
         return Verdict(0.0, "several different answers", details)
-    if final and _DENIED.match(_INSTEAD.sub("", given)):
+    if final and _DENIED.match(_INSTEAD.sub("", answer)):
         return Verdict(0.0, "the formula is denied", details)
-    given = _INSTEAD.sub("", given)
-    if not _DENIED_IN_CJK.search(given):
-        given = _CJK_AROUND.sub("", given)
+    answer = _INSTEAD.sub("", answer)
+    if not _DENIED_IN_CJK.search(answer):
+        answer = _CJK_AROUND.sub("", answer)
     try:
         if isinstance(right, Species):
             if right.has_isotope:
-                given = _isotope(rollout.text, given, final)
-            formula, given = _read(chemistry.species, given, rollout.text, is_equation, final)
+                answer = _isotope(rollout.text, answer, final)
+            formula, answer = _read(chemistry.species, answer, rollout.text, is_equation, final)
             why = _formula(right, formula, options)
         else:
-            sides, _ = _read(chemistry.equation, given, rollout.text, is_equation, final)
+            sides, _ = _read(chemistry.equation, answer, rollout.text, is_equation, final)
             why = _equation(right, sides, options)
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
         return Verdict(0.0, f"no {kind}: {problem}", details)
-    if not why and not is_equation and structures.differ(*map(_condensed, (expected, given))):
+    if (
+        not why
+        and not is_equation
+        and structures.differ(*map(_condensed_formula, (expected, answer)))
+    ):
         why = "the same atoms, bound in another way"
     if why:
         return Verdict(0.0, why, details)
@@ -73,15 +77,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 
 def _score_nuclear(
-    expected: str, given: str, final: FinalAnswer | None, details: dict[str, Any]
+    expected: str, answer: str, final: FinalAnswer | None, details: dict[str, Any]
 ) -> Verdict:
     """Return 1 for the same nuclides on each side, as often; gamma rays may be left out."""
-    if final and any(other != given for other in final.others):
+    if final and any(other_answer != answer for other_answer in final.others):
         return Verdict(0.0, "several different answers", details)
-    if _DENIED.match(given):
+    if _DENIED.match(answer):
         return Verdict(0.0, "the equation is denied", details)
     try:
-        sides = nuclear.reaction(_AFTER_COLON.sub("", given))
+        sides = nuclear.reaction(_AFTER_COLON.sub("", answer))
     except NotChemistry as problem:
         return Verdict(0.0, f"no equation of nuclei: {problem}", details)
     if left_over := nuclear.unbalanced(*sides):
@@ -110,21 +114,20 @@ _ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
 
 
 def _read(
-    read: Any, given: str, response: str, is_equation: bool, final: FinalAnswer | None
+    read: Any, answer: str, response: str, is_equation: bool, final: FinalAnswer | None
 ) -> tuple[Any, str]:
-    """Read the answer without a name behind it, or else the one formula of its sentence.
+    """Read the answer without a name behind it, or else the only formula of its sentence.
 
-    Return it with the text that was read.
-
-    An equation is none of its formulas, though only one of them has no charge.
+    Return the formula or equation with the text it was read from. A formula within an equation
+    does not count as the answer.
     """
-    plain = chemistry.without_name(_ANOTHER.sub("", given))
+    plain = chemistry.without_name(_ANOTHER.sub("", answer))
     try:
         return read(plain), plain
     except NotChemistry:
         if final is None:
             raise
-        sentence = given
+        sentence = answer
         if final.by == LINE:
             sentence = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
         if is_equation:
@@ -136,18 +139,18 @@ def _read(
         return read(inside), inside
 
 
-def _isotope(response: str, given: str, final: FinalAnswer | None) -> str:
+def _isotope(response: str, answer: str, final: FinalAnswer | None) -> str:
     """Return the one isotope of the last line, unless it is denied; else of the final answer."""
     line = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
     if final is None or final.by != LINE:
-        return chemistry.isotope(given)
+        return chemistry.isotope(answer)
     if _DENIED.match(sentence := _INSTEAD.sub("", _ANOTHER.sub("", line))):
         raise NotChemistry("it is denied")
-    found = chemistry.isotope(sentence)
-    return found if found != sentence else chemistry.isotope(given)
+    isotope = chemistry.isotope(sentence)
+    return isotope if isotope != sentence else chemistry.isotope(answer)
 
 
-def _condensed(text: str) -> str:
+def _condensed_formula(text: str) -> str:
     """Return what may be a condensed structural formula: no charge, water or state beside it."""
     plain = chemistry.plain_formula(chemistry.without_name(text))
     return plain if re.fullmatch(r"[A-Za-z0-9()=≡–-]{4,200}", plain) else ""
@@ -170,7 +173,7 @@ def _formula_in(sentence: str) -> str:
 _STRUCTURE = re.compile(r"C[A-Za-z0-9()]{0,60}[=≡][A-Za-z0-9()=≡-]{1,60}")  # CH2=CHCH3
 
 
-def _of_equation(text: str, final: FinalAnswer) -> str:
+def _answer_or_equation(text: str, final: FinalAnswer) -> str:
     """Return the final answer; an equation or structure on the last line counts as a whole."""
     line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
     left, sign, _ = line.partition(" = ")
@@ -178,51 +181,61 @@ def _of_equation(text: str, final: FinalAnswer) -> str:
     return line if final.by == LINE and is_whole else final.text
 
 
-def _formula(expected: Species, given: Species, options: Options) -> str:
-    """Return why `given` is another formula; "" if it is the same."""
-    if given.atoms != expected.atoms or given.hydrate != expected.hydrate:
+def _formula(expected: Species, answer: Species, options: Options) -> str:
+    """Return why `answer` is another formula; "" if it is the same."""
+    if answer.atoms != expected.atoms or answer.hydrate != expected.hydrate:
         return "other atoms"
-    if given.charge != expected.charge:
+    if answer.charge != expected.charge:
         return "another charge"
-    return _state(expected, given, options)
+    return _state(expected, answer, options)
 
 
-def _state(expected: Species, given: Species, options: Options) -> str:
-    if given.state == expected.state or (
-        not options.states and "" in (given.state, expected.state)
+def _state(expected: Species, answer: Species, options: Options) -> str:
+    if answer.state == expected.state or (
+        not options.states and "" in (answer.state, expected.state)
     ):
         return ""
     return "another state, or none"
 
 
-def _equation(expected: tuple[Side, Side], given: tuple[Side, Side], options: Options) -> str:
-    if left_over := chemistry.unbalanced(*given):
+def _equation(expected: tuple[Side, Side], answer: tuple[Side, Side], options: Options) -> str:
+    if left_over := chemistry.unbalanced(*answer):
         return f"not balanced: {left_over} differs"
-    ours, theirs = ((_stateless(left), _stateless(right)) for left, right in (expected, given))
-    if chemistry.equation_ratio(ours, theirs) is None:
+    expected_sides, answer_sides = (
+        (_stateless(left), _stateless(right)) for left, right in (expected, answer)
+    )
+    if chemistry.equation_ratio(expected_sides, answer_sides) is None:
         return "another reaction"
-    if options.smallest and not _is_smallest(given):
+    if options.smallest and not _is_smallest(answer):
         return "not the smallest whole-number coefficients"
     return next(
         filter(
             None,
-            (_states(ours, theirs, options) for ours, theirs in zip(expected, given, strict=True)),
+            (
+                _states(expected_side, answer_side, options)
+                for expected_side, answer_side in zip(expected, answer, strict=True)
+            ),
         ),
         "",
     )
 
 
 def _stateless(side: Side) -> Side:
-    found: Side = {}
+    stateless: Side = {}
     for species, times in side.items():
-        found[species.stateless] = found.get(species.stateless, 0) + times
-    return found
+        stateless[species.stateless] = stateless.get(species.stateless, 0) + times
+    return stateless
 
 
-def _states(expected: Side, given: Side, options: Options) -> str:
-    by_formula = {species.stateless: species for species in given}
+def _states(expected: Side, answer: Side, options: Options) -> str:
+    by_formula = {species.stateless: species for species in answer}
     return next(
-        (why for ours in expected if (why := _state(ours, by_formula[ours.stateless], options))), ""
+        (
+            why
+            for species in expected
+            if (why := _state(species, by_formula[species.stateless], options))
+        ),
+        "",
     )
 
 

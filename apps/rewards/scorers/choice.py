@@ -36,27 +36,27 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, "the task does not name the correct choice")
     question = join_prompt_text(task.prompt)
     reply = restate(rollout.text, question)
-    given = picked(reply, task.answer.get("choices"), several=len(right) > 1)
-    if not given and (choices := read_choices(question)):
-        given = picked(reply, choices, several=len(right) > 1)
-    details = {"expected": sorted(right), "answer": sorted(given)}
-    if not given:
+    letters = picked(reply, task.answer.get("choices"), several=len(right) > 1)
+    if not letters and (choices := read_choices(question)):
+        letters = picked(reply, choices, several=len(right) > 1)
+    details = {"expected": sorted(right), "answer": sorted(letters)}
+    if not letters:
         return Verdict(0.0, "no choice was found", details)
     if len(right) > 1 and says_either(reply):
         return Verdict(0.0, "one of several choices, left open", details)
-    if given == right:
+    if letters == right:
         return Verdict(1.0, "the right choice", details)
     if len(right) > 1 and options.partial:
-        share = max(0.0, (len(given & right) - len(given - right)) / len(right))
+        share = max(0.0, (len(letters & right) - len(letters - right)) / len(right))
         return Verdict(
             share,
-            f"{len(given & right)} of {len(right)} correct, {len(given - right)} wrong",
+            f"{len(letters & right)} of {len(right)} correct, {len(letters - right)} wrong",
             details,
         )
     return Verdict(
         0.0,
         "several choices, but only one is correct"
-        if len(given) > 1 == len(right)
+        if len(letters) > 1 == len(right)
         else "another choice",
         details,
     )

@@ -166,7 +166,7 @@ def _run_tests(code: str, language: str, tests: Any, options: Options) -> Verdic
     if results[0].verdict == running.DOES_NOT_COMPILE:
         return _compile_error(language, results[0].error)
     unusable = next(
-        (place for place, one in enumerate(results) if one.verdict == running.UNUSABLE), None
+        (place for place, result in enumerate(results) if result.verdict == running.UNUSABLE), None
     )
     if unusable is not None:
         return Verdict(None, f"tests.{unusable}.check: {results[unusable].error}")
@@ -180,16 +180,16 @@ def _compile_error(language: str, message: str) -> Verdict:
 
 
 def _verdict(results: list, language: str, tests: Any, options: Options) -> Verdict:
-    passed = sum(one.verdict == "passed" for one in results)
+    passed = sum(result.verdict == "passed" for result in results)
     count = len(tests.cases)
     first_failed = next(
-        (place for place, one in enumerate(results) if one.verdict != "passed"), None
+        (place for place, result in enumerate(results) if result.verdict != "passed"), None
     )
     details = {
         "language": language,
         "passed": passed,
         "of": count,
-        "tests": [[one.verdict, one.seconds] for one in results],
+        "tests": [[result.verdict, result.seconds] for result in results],
     }
     if first_failed is None:
         return Verdict(1.0, f"all {count} tests passed", details)
@@ -212,8 +212,8 @@ def _failed_test(place: int, result: Any, tests: Any) -> dict[str, Any]:
         test_input = case.check
         expected = ""
     elif tests.function:
-        named = [dict(case.keywords)] if case.keywords else []
-        test_input = json.dumps([*case.arguments, *named])
+        keyword_arguments = [dict(case.keywords)] if case.keywords else []
+        test_input = json.dumps([*case.arguments, *keyword_arguments])
         expected = json.dumps(case.expected[0])
     else:
         test_input = case.stdin

@@ -111,26 +111,27 @@ class Scorer:
         task: TaskView,
         options: Mapping[str, Any] = NO_OPTIONS,
     ) -> list[Verdict]:
-        """Return a verdict for each.
+        """Return a verdict for each rollout.
 
-        What is no number of the scorer's range is none, and says so; so is what a plugin raises.
+        A value outside the scorer's range, or an error of a plugin, becomes a verdict without value
+        and with the reason.
         """
         if self.only_asks:
             raise TypeError(f"{self.name} asks a model: use workers.judge_models")
         read = self.read_options(options)
         if not self.is_plugin:
-            return self.held(self.called(rollouts, task, read), rollouts)
+            return self.check_verdicts(self.called(rollouts, task, read), rollouts)
         try:
             verdicts = self.called(rollouts, task, read)
-            return self.held([require_verdict(verdict) for verdict in verdicts], rollouts)
-        except Exception as error:  # others' code: it has failed, not judged
+            return self.check_verdicts([require_verdict(verdict) for verdict in verdicts], rollouts)
+        except Exception as error:  # a plugin's code failed, so there is no judgement
             failed = Verdict(None, f"{type(error).__name__}: {error}"[:LONGEST_REASON])
             return [failed] * len(rollouts)
 
     def called(
         self, rollouts: Sequence[RolloutView], task: TaskView, options: ScorerOptions
     ) -> list[Verdict]:
-        """Return what the scorer's own code says of each, unchecked."""
+        """Return the verdicts of the scorer's own code, unchecked."""
         if self.of_group:
             return self.call(rollouts, task, options)
         return [self.call(rollout, task, options) for rollout in rollouts]
@@ -141,17 +142,19 @@ class Scorer:
             [RolloutView(text)], TaskView(task.prompt, task.answer, task.domain, task.meta)
         )[0]
 
-    def held(self, verdicts: list[Verdict], rollouts: Sequence[RolloutView]) -> list[Verdict]:
-        """Return one verdict for each rollout, within the range, or why it cannot count."""
+    def check_verdicts(
+        self, verdicts: list[Verdict], rollouts: Sequence[RolloutView]
+    ) -> list[Verdict]:
+        """Return one verdict for each rollout; outside the range, a reason without a value."""
         if len(verdicts) != len(rollouts):
             return [
                 Verdict(
                     None, f"the scorer gave {len(verdicts)} verdicts for {len(rollouts)} rollouts"
                 )
             ] * len(rollouts)
-        return [self._within(verdict) for verdict in verdicts]
+        return [self._check_range(verdict) for verdict in verdicts]
 
-    def _within(self, verdict: Verdict) -> Verdict:
+    def _check_range(self, verdict: Verdict) -> Verdict:
         value = verdict.value
         if value is None or (math.isfinite(value) and self.low <= value <= self.high):
             return verdict

@@ -49,14 +49,14 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     except NotArithmetic as problem:
         return Verdict(0.0, f"no formula: {problem}", details)
     details["value"] = str(value)[:SHOWN]
-    if wrong := _misused(Counter(used), Counter(numbers), options.use):
+    if wrong := _explain_misuse(Counter(used), Counter(numbers), options.use):
         return Verdict(0.0, wrong, details)
     if value == target:
         return Verdict(1.0, "the numbers make the target", details)
     if (
         value.denominator == 1
         and 0 < value <= LARGEST_REACHED
-        and not _misused(Counter(used), Counter(numbers), "exactly")
+        and not _explain_misuse(Counter(used), Counter(numbers), "exactly")
     ):
         details["reached"] = {"target": int(value)}
     return Verdict(options.format, "the correct numbers, but a wrong value", details)
@@ -106,9 +106,9 @@ def _with_formula(reply: str, final: str) -> str:
     )
 
 
-def _misused(used: Counter, given: Counter, use: str) -> str:
-    if more := used - given:
-        return f"{next(iter(more))} was used more often than given"
-    if use == "exactly" and (left := given - used):
-        return f"{next(iter(left))} was not used"
+def _explain_misuse(used: Counter, available: Counter, use: str) -> str:
+    if excess := used - available:
+        return f"{next(iter(excess))} was used more often than given"
+    if use == "exactly" and (unused := available - used):
+        return f"{next(iter(unused))} was not used"
     return ""

@@ -21,11 +21,11 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         return Verdict(None, "the task does not state the count")
     reply = without_asked_bounds(rollout.text, join_prompt_text(task.prompt))
     try:
-        given = find_final_number(reply, words=True)
+        number = find_final_number(reply, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
-    details = {"expected": expected, "answer": given.value}
-    if given.is_percent:
+    details = {"expected": expected, "answer": number.value}
+    if number.is_percent:
         return Verdict(0.0, "a percentage, not a count", details)
-    right = given.value == expected
+    right = number.value == expected
     return Verdict(float(right), "the right count" if right else "another count", details)

@@ -80,10 +80,12 @@ def read(
         for n, place, share in ((first, 1, points), (second, 2, 1 - points)):
             won[n].append(share)
             places[n].append(place)
-    details = [position_details(own, 2) | judging_cost(replies) for own in places]
+    details = [
+        position_details(rollout_places, 2) | judging_cost(replies) for rollout_places in places
+    ]
     return [
-        mean_verdict(*each) if any(each[:2]) else _alone()
-        for each in zip(won, failed, details, strict=True)
+        mean_verdict(*outcome) if any(outcome[:2]) else _no_opponent()
+        for outcome in zip(won, failed, details, strict=True)
     ]
 
 
@@ -101,17 +103,21 @@ def _meetings(size: int, options: Options) -> list[tuple[int, int, int]]:
         pairs |= {(n, n + size // 2) for n in range(size // 2)}
     elif options.opponents % 2:
         pairs |= {tuple(sorted((n, (n + options.opponents // 2 + 1) % size))) for n in range(size)}
-    both = itertools.chain.from_iterable(((a, b), (b, a)) for a, b in sorted(pairs) if a != b)
-    return [(first, second, vote) for first, second in both for vote in range(options.votes)]
+    ordered_pairs = itertools.chain.from_iterable(
+        ((a, b), (b, a)) for a, b in sorted(pairs) if a != b
+    )
+    return [
+        (first, second, vote) for first, second in ordered_pairs for vote in range(options.votes)
+    ]
 
 
 def _points(reply: Reply) -> float:
-    found, _ = parse_verdict(reply)
-    better = found.get("better")
-    if found.keys() != {"better"} or better not in POINTS:
+    verdict, _ = parse_verdict(reply)
+    better = verdict.get("better")
+    if verdict.keys() != {"better"} or better not in POINTS:
         raise Unreadable('the verdict must be {"better": "A"}, "B" or "tie"')
     return POINTS[better]
 
 
-def _alone() -> Verdict:
+def _no_opponent() -> Verdict:
     return Verdict(None, "no other answer to compare with")

@@ -60,22 +60,22 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 
 def _check(text: str, options: Options) -> None:
-    """Yield the blocks from the front. Raises Misformed."""
-    left = list(options.tags)
+    """Check the tags of the text from its start. Raises Misformed."""
+    remaining_tags = list(options.tags)
     place = 0
     outside = []
-    if _begins_inside(text, left[0], options.opened):
-        text = f"<{left[0]}>{text}"
-    while left:
-        tag, start = _next(text, place, left)
-        if options.in_order and tag != left[0]:
+    if _begins_inside(text, remaining_tags[0], options.opened):
+        text = f"<{remaining_tags[0]}>{text}"
+    while remaining_tags:
+        tag, start = _next(text, place, remaining_tags)
+        if options.in_order and tag != remaining_tags[0]:
             raise Misformed(f"the tags are not in the order {', '.join(options.tags)}")
         outside.append(text[place:start])
         inside, place = _inside(text, tag, start)
         if options.not_empty and not _has_text(inside):
             raise Misformed(f"<{tag}> is empty")
         _check_inside(inside, tag, options)
-        left.remove(tag)
+        remaining_tags.remove(tag)
     outside.append(text[place:])
     if stray := next((tag for tag in options.tags if _has_tag("".join(outside), tag)), None):
         raise Misformed(f"<{stray}> appears more than once or is not closed")
@@ -84,7 +84,7 @@ def _check(text: str, options: Options) -> None:
 
 
 def _has_text(text: str) -> bool:
-    """Tell whether the text has signs that are seen; joiners and marks of direction are not."""
+    """Tell whether the text has visible characters; joiners and direction marks are not."""
     return any(not sign.isspace() and unicodedata.category(sign) != "Cf" for sign in text)
 
 
@@ -97,18 +97,18 @@ def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
     return bool(closed) and is_misspelled is None and first in THOUGHTS
 
 
-def _next(text: str, place: int, left: list[str]) -> tuple[str, int]:
-    """Find the tag that is opened first from here on."""
-    starts = {tag: text.find(f"<{tag}>", place) for tag in left}
-    found = [(start, tag) for tag, start in starts.items() if start >= 0]
-    if not found:
-        raise Misformed(f"<{left[0]}> is missing")
-    start, tag = min(found)
+def _next(text: str, place: int, remaining_tags: list[str]) -> tuple[str, int]:
+    """Return the first tag opened after `place`, and where. Raises Misformed."""
+    starts = {tag: text.find(f"<{tag}>", place) for tag in remaining_tags}
+    openings = [(start, tag) for tag, start in starts.items() if start >= 0]
+    if not openings:
+        raise Misformed(f"<{remaining_tags[0]}> is missing")
+    start, tag = min(openings)
     return tag, start
 
 
 def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
-    """Return what stands in the tag, and where it ends."""
+    """Return the contents of the tag, and where the tag ends. Raises Misformed."""
     begin = start + len(tag) + 2
     end = text.find(f"</{tag}>", begin)
     if end < 0:
@@ -117,10 +117,12 @@ def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
 
 
 def _check_inside(inside: str, tag: str, options: Options) -> None:
-    """Refuse tags in tags, but for others that are named in thoughts."""
+    """Refuse tags inside tags; thoughts may name other tags. Raises Misformed."""
     banned = (tag,) if tag in THOUGHTS else options.tags
-    if other := next((one for one in banned if _has_tag(inside, one)), None):
-        raise Misformed(f"<{other}> is inside <{tag}>")
+    if nested_tag := next(
+        (banned_tag for banned_tag in banned if _has_tag(inside, banned_tag)), None
+    ):
+        raise Misformed(f"<{nested_tag}> is inside <{tag}>")
 
 
 def _has_tag(text: str, tag: str) -> bool:

@@ -41,12 +41,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     expected = _expected_grids(task)
     if expected is None:
         return Verdict(None, "the task has no grid of whole numbers as its answer")
-    found = grids_in(rollout.text)
-    details = {"expected": expected, "answer": found[-len(expected) :]}
-    if len(found) < len(expected):
-        return Verdict(0.0, f"{len(found)} of {len(expected)} grids found", details)
+    grids = grids_in(rollout.text)
+    details = {"expected": expected, "answer": grids[-len(expected) :]}
+    if len(grids) < len(expected):
+        return Verdict(0.0, f"{len(grids)} of {len(expected)} grids found", details)
     shares = [
-        _share(right, given) for right, given in zip(expected, found[-len(expected) :], strict=True)
+        _share(right, answer)
+        for right, answer in zip(expected, grids[-len(expected) :], strict=True)
     ]
     value = sum(shares) / len(shares) if options.partial else float(min(shares) == 1)
     return Verdict(value, "the right grid" if min(shares) == 1 else "another grid", details)
@@ -83,12 +84,12 @@ def grids_in(reply: str) -> list[Grid]:
     answer_text = after_thinking(reply)[-READ:]
     marked = boxes(answer_text) or inside_tags(answer_text)
     text = "\n".join(marked) if marked else answer_text
-    return list(_listed(text)) or list(_in_lines(text))
+    return list(_bracketed_grids(text)) or list(_in_lines(text))
 
 
-def _listed(text: str) -> Iterator[Grid]:
-    for found in _LISTED.finditer(text):
-        rows = [re.findall(r"\d+", row) for row in re.findall(r"\[([\d\s,]+)\]", found.group()[1:])]
+def _bracketed_grids(text: str) -> Iterator[Grid]:
+    for match in _LISTED.finditer(text):
+        rows = [re.findall(r"\d+", row) for row in re.findall(r"\[([\d\s,]+)\]", match.group()[1:])]
         grid = [[int(cell[:9]) for cell in row] for row in rows]
         if _is_grid(grid):
             yield grid
@@ -103,13 +104,13 @@ def _in_lines(text: str) -> Iterator[Grid]:
             yield grid
 
 
-def _share(expected: Grid, given: Grid) -> float:
+def _share(expected: Grid, answer: Grid) -> float:
     """Return the share of cells that are right; 0 for another size."""
-    if [len(line) for line in given] != [len(line) for line in expected]:
+    if [len(line) for line in answer] != [len(line) for line in expected]:
         return 0.0
     cells = [
-        ours == theirs
-        for line, other in zip(expected, given, strict=True)
-        for ours, theirs in zip(line, other, strict=True)
+        expected_cell == answer_cell
+        for expected_row, answer_row in zip(expected, answer, strict=True)
+        for expected_cell, answer_cell in zip(expected_row, answer_row, strict=True)
     ]
     return sum(cells) / len(cells)

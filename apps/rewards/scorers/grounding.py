@@ -151,15 +151,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     try:
         if options.reply == "point":
             return _score_point(point_in(rollout.text, sides), expected)
-        given = box_in(rollout.text, sides)
+        box = box_in(rollout.text, sides)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
-    overlap = iou(expected, given)
+    overlap = iou(expected, box)
     value = overlap if options.at is None else float(overlap >= options.at)
     return Verdict(
         value,
         f"overlap {overlap:.2f}",
-        {"expected": expected, "answer": given, "iou": round(overlap, 6)},
+        {"expected": expected, "answer": box, "iou": round(overlap, 6)},
     )
 
 
@@ -175,20 +175,20 @@ def box_in(text: str, sides: Sides | None = None) -> Box:
     `sides` are the image's width and height in the unit of the box, for location tokens.
     """
     marked = verbatim(text)
-    reply = _shown(text)
+    reply = _answer_text(text)
     _require_sides(reply, sides)
     reply = _usual_form(reply, sides)
-    found = {_box(match.groups()) for form in FORMS for match in _affirmed(form, reply)}
+    boxes = {_box(match.groups()) for form in FORMS for match in _affirmed_matches(form, reply)}
     plain = PLAIN.search(reply.strip())
     is_all = plain is not None and plain.group() == reply.strip()
     if plain and not any(form.search(reply) for form in FORMS):
         is_set_off = marked is not None or is_all or not plain.group()[0].isdigit()
-        found = {_box(plain.groups())} if is_set_off else set()
+        boxes = {_box(plain.groups())} if is_set_off else set()
     if not NAMED_CORNERS.search(reply):
-        found |= set(_boxes_with_names(reply))
-    if len(found) != 1:
-        raise NoAnswer("several different boxes" if found else "no box")
-    return found.pop()
+        boxes |= set(_boxes_with_names(reply))
+    if len(boxes) != 1:
+        raise NoAnswer("several different boxes" if boxes else "no box")
+    return boxes.pop()
 
 
 def point_in(text: str, sides: Sides | None = None) -> Point:
@@ -196,20 +196,22 @@ def point_in(text: str, sides: Sides | None = None) -> Point:
 
     `sides` are the image's width and height in the unit of the point, for points in percent.
     """
-    reply = PIXELS.sub("", _shown(text).translate(FULL_WIDTH))
+    reply = PIXELS.sub("", _answer_text(text).translate(FULL_WIDTH))
     _require_sides(reply, sides)
-    found = {_point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed(form, reply)}
+    points = {
+        _point(match) for form in (PAIR, NAMED_PAIR) for match in _affirmed_matches(form, reply)
+    }
     if sides:
-        for match in _affirmed(IN_PERCENT, reply):
+        for match in _affirmed_matches(IN_PERCENT, reply):
             across, down = _point(match)
-            found.add((across * sides[0] / 100, down * sides[1] / 100))
-    if len(found) != 1:
-        raise NoAnswer("several different points" if found else "no point")
-    return found.pop()
+            points.add((across * sides[0] / 100, down * sides[1] / 100))
+    if len(points) != 1:
+        raise NoAnswer("several different points" if points else "no point")
+    return points.pop()
 
 
-def _shown(text: str) -> str:
-    """Return the reply's marked answer, or the end of what follows its thoughts."""
+def _answer_text(text: str) -> str:
+    """Return the reply's marked answer, or else the end of its text after the thoughts."""
     marked = verbatim(text)
     return after_thinking(text)[-READ:] if marked is None else marked
 
@@ -220,8 +222,8 @@ def _require_sides(reply: str, sides: Sides | None) -> None:
         raise NoAnswer(NO_SIZE)
 
 
-def _affirmed(form: re.Pattern, reply: str) -> Iterator[re.Match]:
-    """Yield what the form finds, without what the reply denies."""
+def _affirmed_matches(form: re.Pattern, reply: str) -> Iterator[re.Match]:
+    """Yield the form's matches, except those that the reply denies."""
     for match in form.finditer(reply):
         if not DENIED.search(reply[max(0, match.start() - 40) : match.start()]):
             yield match
@@ -232,34 +234,35 @@ def _point(match: re.Match) -> Point:
 
 
 def _usual_form(text: str, sides: Sides | None) -> str:
-    """Write boxes that are set in other ways as four numbers in brackets."""
+    """Write boxes in other notations as four numbers in brackets."""
     if sides:
-        text = LEFT_FIRST.sub(lambda found: _located(map(int, found.groups()), 1000, sides), text)
+        text = LEFT_FIRST.sub(lambda match: _write_box(map(int, match.groups()), 1000, sides), text)
         text = BOX_2D.sub(
-            lambda found: _located((float(found[place]) for place in (2, 1, 4, 3)), 1000, sides),
+            lambda match: _write_box((float(match[place]) for place in (2, 1, 4, 3)), 1000, sides),
             text,
         )
         text = TOP_FIRST.sub(
-            lambda found: _located((int(found[place]) for place in (2, 1, 4, 3)), 1024, sides), text
+            lambda match: _write_box((int(match[place]) for place in (2, 1, 4, 3)), 1024, sides),
+            text,
         )
     text = PIXELS.sub("", QUOTED.sub(r"\1", text.translate(FULL_WIDTH)))
     text = IN_ANGLES.sub(r"[\1, \2, \3, \4]", text)
     return FOUR_CORNERS.sub(_rectangle, text)
 
 
-def _located(edges: Iterable[float], parts: int, sides: Sides) -> str:
-    """Write edges that are given in parts of the image's sides in the unit of the sides."""
+def _write_box(edges: Iterable[float], parts: int, sides: Sides) -> str:
+    """Write a box whose edges are in `parts` of the image's sides in the unit of the sides."""
     return str([round(edge / parts * sides[place % 2], 6) for place, edge in enumerate(edges)])
 
 
-def _rectangle(found: re.Match) -> str:
-    """Return the box of four corners, if these are a rectangle's; else the text as it is."""
-    numbers = [float(number) for number in found.groups()]
+def _rectangle(match: re.Match) -> str:
+    """Return the box of four corners if they form a rectangle; else the text unchanged."""
+    numbers = [float(number) for number in match.groups()]
     across = sorted(set(numbers[::2]))
     down = sorted(set(numbers[1::2]))
     corners = set(zip(numbers[::2], numbers[1::2], strict=True))
     if len(across) != 2 or len(down) != 2 or len(corners) != 4:
-        return found.group()
+        return match.group()
     return str([across[0], down[0], across[1], down[1]])
 
 
@@ -274,9 +277,9 @@ def _boxes_with_names(text: str) -> Iterator[Box]:
         (name.lower().replace("_", ""), float(number)) for name, number in NAMED.findall(text)
     ]
     for names in NAMES:
-        own = [(name, number) for name, number in numbers if name in names]
-        for start in range(0, len(own) - 3, 4):
-            box = dict(own[start : start + 4])
+        named_numbers = [(name, number) for name, number in numbers if name in names]
+        for start in range(0, len(named_numbers) - 3, 4):
+            box = dict(named_numbers[start : start + 4])
             if set(box) == set(names):
                 first, second, third, fourth = (box[name] for name in names)
                 is_size = names[2].startswith("w")
@@ -287,13 +290,13 @@ def _boxes_with_names(text: str) -> Iterator[Box]:
                 )
 
 
-def iou(one: Box, other: Box) -> float:
+def iou(first: Box, second: Box) -> float:
     """Return the intersection over union, 0 where a box has no area."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
-    if min(across, down, *_sides(one), *_sides(other)) <= 0:
+    across = min(first[2], second[2]) - max(first[0], second[0])
+    down = min(first[3], second[3]) - max(first[1], second[1])
+    if min(across, down, *_sides(first), *_sides(second)) <= 0:
         return 0.0
-    return across * down / (math.prod(_sides(one)) + math.prod(_sides(other)) - across * down)
+    return across * down / (math.prod(_sides(first)) + math.prod(_sides(second)) - across * down)
 
 
 def _sides(box: Box) -> tuple[float, float]:
@@ -302,7 +305,9 @@ def _sides(box: Box) -> tuple[float, float]:
 
 def _expected_box(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
-    box = _given_box(next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None))
+    box = _read_task_box(
+        next((task.answer[name] for name in BOX_COLUMNS if name in task.answer), None)
+    )
     size = _size_of_image(task)
     sides = _sides_of_image(task, options)
     if box is None:
@@ -314,8 +319,8 @@ def _expected_box(task: TaskView, options: Options) -> Box | None:
     else:
         scales = (sides[0] / size[0], sides[1] / size[1])
     left, top, right, bottom = (edge * scales[place % 2] for place, edge in enumerate(box))
-    found = (left, top, right, bottom)
-    return found if min(_sides(found)) > 0 else None
+    expected = (left, top, right, bottom)
+    return expected if min(_sides(expected)) > 0 else None
 
 
 def _sides_of_image(task: TaskView, options: Options) -> Sides | None:
@@ -332,7 +337,7 @@ def _size_of_image(task: TaskView) -> Sides | None:
     return float(width), float(height)
 
 
-def _given_box(value: object) -> Box | None:
+def _read_task_box(value: object) -> Box | None:
     """Read a task's box: four numbers, also as JSON or by names, and a list of one such box."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

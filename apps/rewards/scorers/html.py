@@ -81,7 +81,7 @@ def html_in(text: str) -> str:
     blocks = [block.code for block in closed_blocks(text) if block.fence.lower() in FENCES]
     if blocks:
         return blocks[-1]
-    starts = [found.start() for found in OPENED.finditer(text)]
+    starts = [match.start() for match in OPENED.finditer(text)]
     end = CLOSED.search(text, starts[-1]) if starts else None
     if end is None:
         raise NoPage("no HTML code block and no complete <html> element")

@@ -27,14 +27,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not instructions:
         return Verdict(None, "the task has no instructions to check")
     reply = after_thinking(rollout.text)
-    followed = [(one["id"], follows(one["id"], one["kwargs"], reply)) for one in instructions]
-    details = {"followed": [name for name, holds in followed if holds]}
-    details |= {"not_followed": [name for name, holds in followed if holds is False]}
-    undecided = [name for name, holds in followed if holds is None]
+    results = [
+        (instruction["id"], follows(instruction["id"], instruction["kwargs"], reply))
+        for instruction in instructions
+    ]
+    details = {"followed": [name for name, holds in results if holds]}
+    details |= {"not_followed": [name for name, holds in results if holds is False]}
+    undecided = [name for name, holds in results if holds is None]
     if undecided and (options.partial or not details["not_followed"]):
         reason = f"{undecided[0]} cannot be decided for this reply"
         return Verdict(None, reason, {**details, "undecided": undecided})
     right = len(details["followed"])
-    reason = f"{right} of {len(followed)} instructions followed"
-    value = right / len(followed) if options.partial else float(right == len(followed))
+    reason = f"{right} of {len(results)} instructions followed"
+    value = right / len(results) if options.partial else float(right == len(results))
     return Verdict(value, reason, details)

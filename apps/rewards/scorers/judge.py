@@ -49,9 +49,10 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
     """
     (rollout,) = rollouts
     criteria = "\n".join(
-        f"- {one.name} (0 to {options.best}): {one.what}" for one in options.rubric
+        f"- {criterion.name} (0 to {options.best}): {criterion.what}"
+        for criterion in options.rubric
     )
-    shape = ", ".join(f'"{one.name}": <number>' for one in options.rubric)
+    shape = ", ".join(f'"{criterion.name}": <number>' for criterion in options.rubric)
     system = (
         f"You judge an assistant's answer.\n{RULE}\n\nCriteria:\n{criteria}\n\nFirst reason about"
         f" each criterion, briefly. Then end your reply with one line, a JSON object: {{{shape}}}"
@@ -70,15 +71,15 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 def read(
     replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
 ) -> list[Verdict]:
-    return [average_verdicts(replies, lambda found: _share(found, options), {})]
+    return [average_verdicts(replies, lambda verdict: _share(verdict, options), {})]
 
 
-def _share(found: dict, options: Options) -> float:
-    unknown = found.keys() - {one.name for one in options.rubric}
+def _share(verdict: dict, options: Options) -> float:
+    unknown = verdict.keys() - {criterion.name for criterion in options.rubric}
     if unknown:
         raise Unreadable(f"the verdict has an unknown key {sorted(unknown)[0]!r}")
     marks = sum(
-        one.weight * read_number(found, one.name, 0, options.best) / options.best
-        for one in options.rubric
+        criterion.weight * read_number(verdict, criterion.name, 0, options.best) / options.best
+        for criterion in options.rubric
     )
-    return marks / sum(one.weight for one in options.rubric)
+    return marks / sum(criterion.weight for criterion in options.rubric)

@@ -154,17 +154,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if not text.strip():
         return Verdict(0.0, "nothing was said")
     signs = Counter(text if options.ascii else words_alone(text))
-    counted = {sign: times for sign, times in signs.items() if _counts(sign, options)}
-    total = sum(counted.values())
+    letter_counts = {sign: times for sign, times in signs.items() if _is_counted(sign, options)}
+    total = sum(letter_counts.values())
     if not total:
         return Verdict(1.0, "it has no letters")
     expected = {name.lower() for name in options.scripts}
-    others: Counter[str] = Counter()
-    for sign, times in counted.items():
+    other_scripts: Counter[str] = Counter()
+    for sign, times in letter_counts.items():
         if not (sign.isascii() if options.ascii else script_of(sign) in expected):
-            others[script_of(sign)] += times
-    share = 1 - others.total() / total
-    details = {"share": round(share, 4), "others": dict(others.most_common(SHOWN))}
+            other_scripts[script_of(sign)] += times
+    share = 1 - other_scripts.total() / total
+    details = {"share": round(share, 4), "others": dict(other_scripts.most_common(SHOWN))}
     return Verdict(
         share if share >= options.at_least else 0.0,
         f"{share:.0%} is in the required scripts",
@@ -175,13 +175,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 def words_alone(text: str) -> str:
     """Return the text without formulas, code, marks, units and single letters of the alphabet."""
     for begin, end, is_of_line in ENCLOSED:
-        text = _without(text, begin, end, is_of_line)
+        text = _remove_enclosed(text, begin, end, is_of_line)
     for pattern in NO_LANGUAGE:
         text = pattern.sub(" ", text)
     return text
 
 
-def _without(text: str, begin: str, end: str, is_of_line: bool) -> str:
+def _remove_enclosed(text: str, begin: str, end: str, is_of_line: bool) -> str:
     """Return the text without what stands between these signs; one that is not closed encloses
     nothing but code."""
     parts: list[str] = []
@@ -201,7 +201,7 @@ def _without(text: str, begin: str, end: str, is_of_line: bool) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _counts(sign: str, options: Options) -> bool:
+def _is_counted(sign: str, options: Options) -> bool:
     return not sign.isspace() if options.ascii else sign.isalpha() and not _is_mathematical(sign)
 
 

@@ -35,13 +35,13 @@ def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Option
     lengths = [rollout.tokens for rollout in rollouts if rollout.tokens is not None]
     if len(lengths) < len(rollouts):
         return [Verdict(None, "the lengths of the group's answers are unknown")] * len(rollouts)
-    found = [_is_right(rollout, options) for rollout in rollouts]
-    right = [one for one in found if one is not None]
-    if len(right) < len(found):
+    judged = [_is_right(rollout, options) for rollout in rollouts]
+    right = [is_right for is_right in judged if is_right is not None]
+    if len(right) < len(judged):
         by = options.right_by or "the other scorers"
         return [Verdict(None, f"{by} did not score all answers of the group")] * len(rollouts)
     values = length_rewards(lengths, right)
-    return [_length_verdict(*each) for each in zip(values, rollouts, right, strict=True)]
+    return [_length_verdict(*parts) for parts in zip(values, rollouts, right, strict=True)]
 
 
 def _is_right(rollout: RolloutView, options: Options) -> bool | None:
@@ -50,10 +50,10 @@ def _is_right(rollout: RolloutView, options: Options) -> bool | None:
         if options.right_by
         else list(rollout.values.values())
     )
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    known_values = [value for value in values if value is not None]
+    if not known_values or len(known_values) < len(values):
         return None
-    return all(value >= options.right_at for value in known)
+    return all(value >= options.right_at for value in known_values)
 
 
 def _length_verdict(value: float, rollout: RolloutView, right: bool) -> Verdict:

@@ -86,7 +86,7 @@ def prepare(task: TaskView) -> None:
     """Load what the judgement of this task needs."""
     import mpmath  # noqa: F401
 
-    if any(library.knows(each) for each in references(task.answer)):
+    if any(library.knows(right_answer) for right_answer in references(task.answer)):
         library.load_library()
 
 
@@ -97,40 +97,40 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     Two different answers, the task written again and what is still to be worked out earn 0.
     """
-    right_answers = [_plain_year(each) for each in references(task.answer)]
+    right_answers = [_plain_year(right_answer) for right_answer in references(task.answer)]
     if not right_answers:
         return Verdict(None, "the task has no answer")
     if all(map(is_solution, right_answers)):
-        return Verdict(None, UNMARKED, {"expected": _shown(right_answers[0])})
+        return Verdict(None, UNMARKED, {"expected": _excerpt(right_answers[0])})
     question = expected.join_prompt_text(task.prompt)
     reply, is_exclaimed = _without_exclamation(_usual_form(rollout.text, right_answers, question))
     final = final_answer(reply)
     if final is None or (options.strict and final.by == LINE):
-        return Verdict(0.0, "no final answer found", {"expected": _shown(right_answers[0])})
+        return Verdict(0.0, "no final answer found", {"expected": _excerpt(right_answers[0])})
     if final.by == LINE and (text := _last_lines(reply, right_answers)):
         final = replace(final, text=text, others=())
     details = {
-        "expected": _shown(right_answers[0]),
-        "answer": _shown(final.text),
+        "expected": _excerpt(right_answers[0]),
+        "answer": _excerpt(final.text),
         "found_in": final.by,
     }
     if len(final.text) > LONGEST:
         return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
-    if final.by == LINE and any(_is_verdict(reply, each) for each in right_answers):
+    if final.by == LINE and any(_is_verdict(reply, right_answer) for right_answer in right_answers):
         return Verdict(1.0, "the right answer", details)
-    if final.by == LINE and _copies(reply, right_answers, question):
+    if final.by == LINE and _copies_task(reply, right_answers, question):
         return Verdict(0.0, "a copy of the task, not its answer", details)
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
-        return Verdict(0.0, _different(final, rules), details)
+        return Verdict(0.0, _explain_several_answers(final, rules), details)
     results = [expected.result_of_task(text, question) for text in candidates]
     candidates = [*candidates, *filter(None, results)]
     hexadecimals = [bases.plain_hexadecimal(text, question) for text in candidates]
     candidates += filter(None, hexadecimals)
     if is_exclaimed and final.by == LINE:
         candidates.append(f"{final.text}!")
-    return _judged(right_answers, candidates, rules, question, details)
+    return _judge_candidates(right_answers, candidates, rules, question, details)
 
 
 def _plain_year(reference: str) -> str:
@@ -138,16 +138,16 @@ def _plain_year(reference: str) -> str:
 
 
 def _without_exclamation(reply: str) -> tuple[str, bool]:
-    """Leave out the mark that ends a sentence behind a number; say whether there was one.
+    """Remove an exclamation mark after a number at the end; tell whether there was one.
 
-    5! alone is a factorial, and "It's 42!" none.
+    5! alone is a factorial; in "It's 42!" the mark ends the sentence.
     """
-    found = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
-    if found is None:
+    match = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
+    if match is None:
         return reply, False
-    before = reply[: found.start()]
+    before = reply[: match.start()]
     sentence = _ENDS.split(before[-_LONGEST_SENTENCE:])[-1]
-    return (before + found[1], True) if _WORDS.search(sentence) else (reply, False)
+    return (before + match[1], True) if _WORDS.search(sentence) else (reply, False)
 
 
 def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
@@ -166,16 +166,16 @@ def _usual_form(reply: str, right_answers: Sequence[str], question: str) -> str:
 def _is_verdict(reply: str, right_answer: str) -> bool:
     """Tell whether a reply in a few sentences says yes, no, true or false, as is right."""
     verdict = bare(right_answer).lower()
-    said = after_thinking(reply).strip()
-    return verdict in _VERDICTS and len(said) < LONGEST and is_reference(said, [verdict])
+    statement = after_thinking(reply).strip()
+    return verdict in _VERDICTS and len(statement) < LONGEST and is_reference(statement, [verdict])
 
 
-def _copies(reply: str, right_answers: Sequence[str], question: str) -> bool:
-    """Tell whether the last line is an equation of the task, and not the task's answer."""
+def _copies_task(reply: str, right_answers: Sequence[str], question: str) -> bool:
+    """Tell whether the last line copies an equation of the task that is not its answer."""
     last = after_thinking(reply)[-LONGEST:].strip().rpartition("\n")[2].strip("$ .*")
-    if "=" not in last or any(bare(last) == bare(each) for each in right_answers):
+    if "=" not in last or any(bare(last) == bare(right_answer) for right_answer in right_answers):
         return False
-    forms = {expected.canonical_form(each) for each in read_all_meanings(last)} - {None}
+    forms = {expected.canonical_form(meaning) for meaning in read_all_meanings(last)} - {None}
     return bool(forms & expected.read_prompt_formulas(question))
 
 
@@ -185,12 +185,12 @@ def _in_figures(text: str) -> str:
         return ""
     text = _ONE.sub("one ", text)
     figures = "" if re.search(r"\d", text) or len(text) > SHOWN else number_words.in_digits(text)
-    found = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
-    return figures if found and (not found[1] or units.is_known_unit(found[1])) else ""
+    match = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
+    return figures if match and (not match[1] or units.is_known_unit(match[1])) else ""
 
 
-def _says(text: str, right_answer: str, question: str) -> bool:
-    """Tell whether a date, or a word or two of the task's answer, are said in a sentence."""
+def _says_answer(text: str, right_answer: str, question: str) -> bool:
+    """Tell whether a sentence gives the right answer if that is a date or a few words."""
     if dates.is_date(text, right_answer):
         return True
     words = _TEXT.sub(r"\1", right_answer).strip(" .")
@@ -209,19 +209,19 @@ def _last_lines(reply: str, right_answers: Sequence[str]) -> str:
     if lines and any(map(dates.date_of, right_answers)):
         return lines[-1]
     count = max(map(_count, right_answers))
-    named = [found for line in lines[-count:] if (found := _ASSIGNED.match(line))]
-    names = {found[1] for found in named}
-    is_whole = count > 1 and len(named) == len(names) == count
+    assignments = [match for line in lines[-count:] if (match := _ASSIGNED.match(line))]
+    names = {assignment[1] for assignment in assignments}
+    is_whole = count > 1 and len(assignments) == len(names) == count
     return ", ".join(lines[-count:]) if is_whole and count < MOST_NAMED else ""
 
 
-def _as_inequality(found: re.Match) -> str:
-    name, _, word, is_closed, bound = found.groups()
+def _as_inequality(match: re.Match) -> str:
+    name, _, word, is_closed, bound = match.groups()
     sign = ">" if word in ("greater", "larger", "more", "bigger") or bound == "at least" else "<"
     return f"{name} {sign}{'=' if is_closed or bound else ''} "
 
 
-def _judged(
+def _judge_candidates(
     right_answers: Sequence[str],
     candidates: Sequence[str],
     rules: Rules,
@@ -230,16 +230,18 @@ def _judged(
 ) -> Verdict:
     why = ""
     candidates = [*candidates, *filter(None, map(_in_figures, candidates))]
-    for each in right_answers:
-        if any(_says(text, each, prompt) for text in candidates):
+    for right_answer in right_answers:
+        if any(_says_answer(text, right_answer, prompt) for text in candidates):
             return Verdict(1.0, "the right answer", details)
         for text in candidates:
-            is_same = same_answer(each, text, rules) or library.same_for_the_library(each, text)
+            is_same = same_answer(right_answer, text, rules) or library.same_for_the_library(
+                right_answer, text
+            )
             if not is_same:
                 continue
-            why = expected.why_no_answer(each, text, prompt)
+            why = expected.why_no_answer(right_answer, text, prompt)
             if not why:
-                return Verdict(1.0, "the right answer", {**details, "answer": _shown(text)})
+                return Verdict(1.0, "the right answer", {**details, "answer": _excerpt(text)})
     if why:
         return Verdict(0.0, why, details)
     if all(is_unread(text) for text in (*right_answers, *candidates)):
@@ -250,38 +252,40 @@ def _judged(
 
 
 def _candidates(final: FinalAnswer, right_answers: Sequence[str], rules: Rules) -> list[str]:
-    """List what may be the answer: the last one, and all boxes where together they are one.
+    """List the texts that may be the answer: the last one, and all boxes joined if they form one.
 
-    Empty where several different answers were given.
+    Return an empty list if several different answers were given.
     """
-    found = [] if _differing(final, rules) else [final.text]
+    candidates = [] if _differing_answers(final, rules) else [final.text]
     if final.parts and max(map(_count, right_answers)) > 1:
-        for parts in (list(final.parts), _distinct(final.parts, rules)):
+        for parts in (list(final.parts), _distinct_parts(final.parts, rules)):
             if len(parts) in map(_count, right_answers):
-                found.append(", ".join(parts))
-    return list(dict.fromkeys(found))
+                candidates.append(", ".join(parts))
+    return list(dict.fromkeys(candidates))
 
 
-def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
+def _differing_answers(final: FinalAnswer, rules: Rules) -> list[str]:
     """List the other answers that are neither this one nor a part of it."""
     last, *_ = read_all_meanings(final.text)
     parts = last.items if isinstance(last, Items) else ()
     return [
-        other
-        for other in final.others
-        if not same_answer(final.text, other, rules)
+        other_answer
+        for other_answer in final.others
+        if not same_answer(final.text, other_answer, rules)
         and not any(
-            same(part, shape, rules) for part in parts for shape in read_all_meanings(other)[:1]
+            same(part, shape, rules)
+            for part in parts
+            for shape in read_all_meanings(other_answer)[:1]
         )
     ]
 
 
-def _distinct(parts: Sequence[str], rules: Rules) -> list[str]:
-    found: list[str] = []
+def _distinct_parts(parts: Sequence[str], rules: Rules) -> list[str]:
+    distinct: list[str] = []
     for part in parts:
-        if not any(same_answer(other, part, rules) for other in found):
-            found.append(part)
-    return found
+        if not any(same_answer(earlier, part, rules) for earlier in distinct):
+            distinct.append(part)
+    return distinct
 
 
 def _count(text: str) -> int:
@@ -290,10 +294,10 @@ def _count(text: str) -> int:
     return len(first.items) if isinstance(first, Items) else 1
 
 
-def _different(final: FinalAnswer, rules: Rules) -> str:
-    other = _differing(final, rules)[0]
-    return f"several different answers: {_shown(other)} and {_shown(final.text)}"
+def _explain_several_answers(final: FinalAnswer, rules: Rules) -> str:
+    other_answer = _differing_answers(final, rules)[0]
+    return f"several different answers: {_excerpt(other_answer)} and {_excerpt(final.text)}"
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return text.replace("\x00", "")[:SHOWN]

@@ -43,14 +43,14 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     details = {"expected": expected[:SHOWN], "answer": reply[:SHOWN]}
     if len(reply) > 2 * LONGEST:
         return Verdict(0.0, "much longer than the text in the image", details)
-    ours = normalise_text(expected, options.keep_case)
-    theirs = normalise_text(reply, options.keep_case)
-    edits = edit_distance(ours, theirs)
-    like = 1 - edits / max(len(ours), len(theirs), 1)
-    value = like if like >= options.least else 0.0
+    expected_text = normalise_text(expected, options.keep_case)
+    reply_text = normalise_text(reply, options.keep_case)
+    edits = edit_distance(expected_text, reply_text)
+    similarity = 1 - edits / max(len(expected_text), len(reply_text), 1)
+    value = similarity if similarity >= options.least else 0.0
     return Verdict(
         value,
-        f"{edits} of {max(len(ours), len(theirs))} characters differ",
+        f"{edits} of {max(len(expected_text), len(reply_text))} characters differ",
         {**details, "edits": edits},
     )
 
@@ -62,17 +62,17 @@ def normalise_text(text: str, keep_case: bool) -> str:
     return text.strip(" \"'“”‘’`")[: 2 * LONGEST]
 
 
-def edit_distance(one: str, other: str) -> int:
+def edit_distance(first: str, second: str) -> int:
     """Return the Levenshtein distance: insertions, deletions and replacements of characters.
 
     It is computed a row at a time, without a loop over its cells.
     """
-    there = numpy.array([ord(letter) for letter in other], dtype=numpy.int32)
-    steps = numpy.arange(len(other) + 1, dtype=numpy.int32)
+    second_codes = numpy.array([ord(letter) for letter in second], dtype=numpy.int32)
+    steps = numpy.arange(len(second) + 1, dtype=numpy.int32)
     row = steps.copy()
-    for place, letter in enumerate(one, start=1):
+    for place, letter in enumerate(first, start=1):
         best = row + 1  # left out
-        best[1:] = numpy.minimum(best[1:], row[:-1] + (there != ord(letter)))  # replaced
+        best[1:] = numpy.minimum(best[1:], row[:-1] + (second_codes != ord(letter)))  # replaced
         best[0] = place
         row = numpy.minimum.accumulate(best - steps) + steps  # put in, any number in a row
     return int(row[-1])

@@ -47,18 +47,18 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if rollout.tokens is None:
         return Verdict(None, "the length of the answer is unknown")
     try:
-        most, cache = _bounds(task, options)
+        longest, cache = _bounds(task, options)
     except BadLimits as why:
         return Verdict(None, str(why))
-    free = most - cache
-    details = {"tokens": rollout.tokens, "free": free}
-    if rollout.tokens <= free:
+    free_tokens = longest - cache
+    details = {"tokens": rollout.tokens, "free": free_tokens}
+    if rollout.tokens <= free_tokens:
         return Verdict(0.0, "short enough", details)
-    if rollout.tokens > most:
-        return Verdict(-1.0, f"longer than {most} tokens", details)
+    if rollout.tokens > longest:
+        return Verdict(-1.0, f"longer than {longest} tokens", details)
     return Verdict(
-        (free - rollout.tokens) / cache,
-        f"{rollout.tokens - free} tokens above the length without penalty",
+        (free_tokens - rollout.tokens) / cache,
+        f"{rollout.tokens - free_tokens} tokens above the length without penalty",
         details,
     )
 
@@ -68,7 +68,7 @@ def _bounds(task: TaskView, options: Options) -> tuple[int, int]:
 
     Raises BadLimits.
     """
-    own = limits_in(task.meta).max_tokens
-    if own is None or own >= options.max_tokens:
+    task_limit = limits_in(task.meta).max_tokens
+    if task_limit is None or task_limit >= options.max_tokens:
         return options.max_tokens, options.cache_tokens
-    return own, options.cache_tokens * own // options.max_tokens
+    return task_limit, options.cache_tokens * task_limit // options.max_tokens

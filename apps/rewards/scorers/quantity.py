@@ -58,14 +58,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         "expected": str(expected),
         "answer": final.text.replace("\x00", "")[:SHOWN] if final else "",
     }
-    given = quantities.parse_quantity(final.text) if final else None
-    if final and final.by == LINE and not (given and quantities.has_known_unit(given)):
-        given = quantities.in_sentence(last_statement(after_thinking(reply))) or given
-    if final is None or given is None:
+    quantity = quantities.parse_quantity(final.text) if final else None
+    if final and final.by == LINE and not (quantity and quantities.has_known_unit(quantity)):
+        quantity = quantities.in_sentence(last_statement(after_thinking(reply))) or quantity
+    if final is None or quantity is None:
         return Verdict(0.0, "no number with a unit found", details)
-    if any(other != given for other in map(quantities.parse_quantity, final.others)):
+    if any(
+        other_quantity != quantity
+        for other_quantity in map(quantities.parse_quantity, final.others)
+    ):
         return Verdict(0.0, "several different answers", details)
-    problem = quantities.explain_difference(expected, given, options)
+    problem = quantities.explain_difference(expected, quantity, options)
     if problem:
         return Verdict(0.0, problem, details)
     return Verdict(1.0, "the right quantity", details)

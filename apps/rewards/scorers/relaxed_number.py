@@ -65,14 +65,14 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if is_year and years.is_vague(after_thinking(reply)):
         return Verdict(0.0, "a year that is not certain", details)
     try:
-        given = find_final_number(reply, words=True)
+        number = find_final_number(reply, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), details)
     # A bound that is met is within, however it is rounded.
     allowed = tolerance * abs(expected) * (1 + 1e-9)
-    near = any(abs(value - expected) <= allowed for value in _values(given))
-    reason = "within the tolerance" if near else "too far off"
-    return Verdict(float(near), reason, {**details, "answer": given.value})
+    is_near = any(abs(value - expected) <= allowed for value in _values(number))
+    reason = "within the tolerance" if is_near else "too far off"
+    return Verdict(float(is_near), reason, {**details, "answer": number.value})
 
 
 def _as_number(expected: object) -> object:
@@ -81,10 +81,10 @@ def _as_number(expected: object) -> object:
         expected = expected[0]
     if not isinstance(expected, str):
         return expected
-    found = _PLAIN.fullmatch(number_words.write_in_digits(expected.strip(_CURRENCY)))
-    if found is None:
+    match = _PLAIN.fullmatch(number_words.write_in_digits(expected.strip(_CURRENCY)))
+    if match is None:
         return expected
-    return float(found[1].replace(",", "")) / (100 if found[2] else 1)
+    return float(match[1].replace(",", "")) / (100 if match[2] else 1)
 
 
 def _judge_words(rollout: RolloutView, expected: str, task: TaskView) -> Verdict:
@@ -98,8 +98,8 @@ def _judge_words(rollout: RolloutView, expected: str, task: TaskView) -> Verdict
     return Verdict(0.0, "another answer", details)
 
 
-def _values(given: Number) -> Sequence[float]:
-    return (given.value, given.value / 100) if given.is_percent else (given.value,)
+def _values(number: Number) -> Sequence[float]:
+    return (number.value, number.value / 100) if number.is_percent else (number.value,)
 
 
 def _is_year(expected: float, task: TaskView) -> bool:

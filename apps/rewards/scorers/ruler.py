@@ -81,8 +81,10 @@ def read(
             places[n].append(place)
     details = {"reasoning": reasoning[:REASONING_SHOWN], **judging_cost(replies)}
     return [
-        mean_verdict(some, failures, position_details(own, len(rollouts)) | details)
-        for some, own in zip(votes, places, strict=True)
+        mean_verdict(
+            rollout_scores, failures, position_details(rollout_places, len(rollouts)) | details
+        )
+        for rollout_scores, rollout_places in zip(votes, places, strict=True)
     ]
 
 
@@ -97,7 +99,7 @@ def _order(size: int, vote: int) -> list[int]:
 
 
 def _scores(reply: Reply, size: int) -> tuple[list[float], str]:
-    found, reasoning = parse_verdict(reply)
-    if found.keys() != {str(place) for place in range(1, size + 1)}:
+    verdict, reasoning = parse_verdict(reply)
+    if verdict.keys() != {str(place) for place in range(1, size + 1)}:
         raise Unreadable(f"the verdict must cover exactly the answers 1 to {size}")
-    return [read_number(found, str(place), 0, 1) for place in range(1, size + 1)], reasoning
+    return [read_number(verdict, str(place), 0, 1) for place in range(1, size + 1)], reasoning

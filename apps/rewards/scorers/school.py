@@ -55,7 +55,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     form = task.meta.get("scorer")
     if form not in FORMS:
         return Verdict(None, f"the task's meta must name its scorer, one of {', '.join(FORMS)}")
-    return _formed(form, FORMS[form].score(rollout, task, getattr(options, form)))
+    return _with_form(form, FORMS[form].score(rollout, task, getattr(options, form)))
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
@@ -66,8 +66,8 @@ def read(
     replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
 ) -> list[Verdict]:
     verdicts = short_answer.read(replies, rollouts, task, options.short_answer)
-    return [_formed("short_answer", verdict) for verdict in verdicts]
+    return [_with_form("short_answer", verdict) for verdict in verdicts]
 
 
-def _formed(form: str, verdict: Verdict) -> Verdict:
+def _with_form(form: str, verdict: Verdict) -> Verdict:
     return replace(verdict, details={"form": form, **verdict.details})

@@ -86,8 +86,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if marking.ideas and names_everything(text, marking):
         return Verdict(0.0, "a list of all possible answers", {"deterministic": True})
     if not marking.ideas:
-        return _undecided(0.0, "does not match a reference answer", {}, options)
-    return _by_points(mark_ideas(text, marking), marking.total, options)
+        return _undecided_verdict(0.0, "does not match a reference answer", {}, options)
+    return _score_points(mark_ideas(text, marking), marking.total, options)
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
@@ -95,25 +95,25 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 
     There are as many requests as votes.
     """
-    read_ = _read(rollouts, task)
+    reading = _read(rollouts, task)
     criteria = [
         f'"idea_{place}": 1 if the answer says this in other words, else 0:'
         f" {' / '.join(idea.any_of)}"
-        for place, idea in enumerate(read_.missing, start=1)
+        for place, idea in enumerate(reading.missing, start=1)
     ]
     criteria = criteria or [f'"{SAME}": 1 if the answer says the same as the reference, else 0']
     system = (
         f"You mark a pupil's short answer.\n{RULE}\n\nMarks:\n"
-        + "\n".join(f"- {one}" for one in criteria)
+        + "\n".join(f"- {criterion}" for criterion in criteria)
         + "\n\nWhat is hedged, denied or contradicted is not said. First reason about each,"
         " briefly. Then end your reply with one line, a JSON object with these keys and 0 or 1"
         " for each."
     )
     texts = [
         fenced("question", join_chat(task.prompt)),
-        *(fenced("reference", text) for text in read_.scheme.reference),
+        *(fenced("reference", text) for text in reading.scheme.reference),
     ]
-    texts.append(fenced("answer", read_.text))
+    texts.append(fenced("answer", reading.text))
     messages = [
         {"role": "system", "content": system},
         {"role": "user", "content": "\n\n".join(texts)},
@@ -125,26 +125,26 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
 def read(
     replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
 ) -> list[Verdict]:
-    read_ = _read(rollouts, task)
+    reading = _read(rollouts, task)
     details = {"deterministic": False, "by": "judge"}
-    if read_.marked:
+    if reading.marked:
         details |= {
-            "found": read_.marked.found,
-            "denied": read_.marked.denied,
-            "asked_about": read_.marked.missing,
+            "found": reading.marked.found,
+            "denied": reading.marked.denied,
+            "asked_about": reading.marked.missing,
         }
-    return [average_verdicts(replies, lambda found: _share(found, read_), details)]
+    return [average_verdicts(replies, lambda verdict: _share(verdict, reading), details)]
 
 
-def _share(found: dict, read_: Read) -> float:
+def _share(verdict: dict, reading: Read) -> float:
     """Return the answer's share of all points by this verdict. Raises Unreadable."""
-    if read_.marked is None:
-        return read_number(found, SAME, 0, 1)
+    if reading.marked is None:
+        return read_number(verdict, SAME, 0, 1)
     judged_points = sum(
-        idea.points * read_number(found, f"idea_{place}", 0, 1)
-        for place, idea in enumerate(read_.missing, start=1)
+        idea.points * read_number(verdict, f"idea_{place}", 0, 1)
+        for place, idea in enumerate(reading.missing, start=1)
     )
-    return min(1.0, (read_.marked.points + judged_points) / read_.scheme.total)
+    return min(1.0, (reading.marked.points + judged_points) / reading.scheme.total)
 
 
 def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:
@@ -162,7 +162,7 @@ def _answer_text(rollout: RolloutView) -> str:
     return re.sub(r"\\(?:text\w{0,8}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text)
 
 
-def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict:
+def _score_points(result: MarkingResult, total: float, options: Options) -> Verdict:
     details = {
         "points": result.points,
         "of": total,
@@ -174,10 +174,12 @@ def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict
     value = min(1.0, result.points / total)
     reason = f"{result.points:g} of {total:g} points"
     if result.missing:  # it may be said in words of its own
-        return _undecided(value, f"{reason}; missing: {result.missing[0]}"[:200], details, options)
+        return _undecided_verdict(
+            value, f"{reason}; missing: {result.missing[0]}"[:200], details, options
+        )
     return Verdict(value, reason, {**details, "deterministic": True})
 
 
-def _undecided(value: float, reason: str, details: dict, options: Options) -> Verdict:
-    given = None if options.undecided == "null" else value
-    return Verdict(given, reason, {**details, "deterministic": False}, undecided=True)
+def _undecided_verdict(value: float, reason: str, details: dict, options: Options) -> Verdict:
+    counted_value = None if options.undecided == "null" else value
+    return Verdict(counted_value, reason, {**details, "deterministic": False}, undecided=True)

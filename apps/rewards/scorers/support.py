@@ -110,9 +110,9 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         short=rollout.stop_reason != "length" and _is_short(text, words),
         nothing_invented=not INVENTED_SIGNS.search(text) and not INVENTED_WORDS & set(words),
     )
-    kept = vars(checks)
-    value = sum(kept.values()) / len(kept) if checks.polite or checks.on_topic else 0.0
-    return Verdict(value, _reason(checks, product), dict(kept))
+    results = vars(checks)
+    value = sum(results.values()) / len(results) if checks.polite or checks.on_topic else 0.0
+    return Verdict(value, _reason(checks, product), dict(results))
 
 
 def _is_polite(text: str, words: list[str]) -> bool:
