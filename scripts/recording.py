@@ -79,7 +79,7 @@ def scenes(site: str, run: str) -> Iterator[Scene]:
 
 def _rate(page: Page, key: str) -> None:
     """Give stars to the first reply of the live page that has none."""
-    form = page.locator("[data-stars][data-given='']:visible").first
+    form = page.locator("[data-stars][data-star-count='']:visible").first
     if form.count():
         form.locator(f"button[value='{key}']").click()
 

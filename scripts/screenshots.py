@@ -142,7 +142,7 @@ def shoot_followed(page: Page, choices: argparse.Namespace, how: str) -> None:
     Do nothing if no reply is being written.
     """
     address = page.evaluate(
-        "document.querySelector('.roll.sampling [data-opens-large]')?.getAttribute('href')"
+        "document.querySelector('.rollout-card.sampling [data-opens-large]')?.getAttribute('href')"
     )
     if address is None:
         return

@@ -7,10 +7,10 @@ import { steer } from "./steering.js";
 import { subscribe, throttle } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
-const CARD = ".roll";
+const CARD = ".rollout-card";
 const MAX_LAST_IDS = 500;
 const RATINGS_POLL_MS = 2000;
-const wall = document.querySelector("[data-wall]");
+const wall = document.querySelector("[data-live-grid]");
 const lastIds = new Map(); // rollout → stream id, oldest first
 const pendingChunks = new Map(); // rollout → chunks that arrived before its card was loaded
 const cardsToFetch = new Set();
@@ -79,7 +79,7 @@ function applyChunk(chunk) {
 // wall has room, undefined if all cards are in use.
 function findReplaceableCard() {
   const cards = [...wall.querySelectorAll(CARD)];
-  if (cards.length < Number(wall.dataset.most)) return null;
+  if (cards.length < Number(wall.dataset.maxCards)) return null;
   return cards
     .filter(
       (card) => card.dataset.state !== "sampling" && !card.matches(":hover, :focus-within, .sel"),
@@ -93,7 +93,7 @@ function placeCard(card) {
   card.classList.add("fresh");
   if (replaced) replaced.replaceWith(card);
   else wall.append(card);
-  document.querySelector("[data-wall-empty]")?.setAttribute("hidden", "");
+  document.querySelector("[data-grid-empty]")?.setAttribute("hidden", "");
   const chunks = pendingChunks.get(Number(card.dataset.rollout)) ?? [];
   pendingChunks.delete(Number(card.dataset.rollout));
   if (card.dataset.state === "sampling") chunks.forEach(applyChunk);
@@ -112,7 +112,7 @@ async function fetchFragments(url, rollouts) {
 }
 
 const fetchCards = throttle(async () => {
-  const maxCards = Number(wall.dataset.most);
+  const maxCards = Number(wall.dataset.maxCards);
   const rollouts = [...cardsToFetch].slice(-maxCards);
   for (const skipped of [...cardsToFetch].slice(0, -maxCards)) pendingChunks.delete(skipped);
   cardsToFetch.clear();
@@ -127,7 +127,9 @@ const refreshRatings = throttle(async () => {
     .map((card) => card.dataset.rollout);
   if (!unrated.length) return;
   for (const ratings of await fetchFragments(wall.dataset.chips, unrated)) {
-    const element = wall.querySelector(`[data-judged="${ratings.dataset.judged}"]`);
+    const element = wall.querySelector(
+      `[data-rollout-ratings="${ratings.dataset.rolloutRatings}"]`,
+    );
     if (ratings.childElementCount) element?.replaceWith(ratings);
   }
 }, RATINGS_POLL_MS);
@@ -137,7 +139,7 @@ async function replaceCards(rollouts) {
   for (const rollout of rollouts) lastIds.delete(rollout);
   for (const card of await fetchFragments(
     wall.dataset.cards,
-    rollouts.slice(0, Number(wall.dataset.most)),
+    rollouts.slice(0, Number(wall.dataset.maxCards)),
   )) {
     const existing = findCard(card.dataset.rollout);
     if (existing) existing.replaceWith(card);
@@ -166,7 +168,7 @@ const BUTTONS_BY_KEY = {
   o: "[data-opens-large]",
   x: "[data-stop]",
   e: "[data-edit]",
-  t: "[data-seat]",
+  t: "[data-write-turn]",
 };
 
 if (wall) {
@@ -180,7 +182,7 @@ if (wall) {
 
 async function stop(button) {
   const card = button.closest(CARD);
-  const element = card.querySelector("[data-kept]");
+  const element = card.querySelector("[data-send-status]");
   button.disabled = true;
   const result = await steer(button.dataset.stop, "stop");
   if (result.state !== "done") {
@@ -197,7 +199,7 @@ wall?.addEventListener("click", (event) => {
 
 // If all runs of the wall have ended, it says so and links to runs that are live.
 const ENDED_POLL_MS = 10_000;
-const endedNotice = document.querySelector("[data-wall-over]");
+const endedNotice = document.querySelector("[data-ended-url]");
 
 async function refreshEndedNotice() {
   if (document.visibilityState !== "visible") return;
@@ -205,7 +207,7 @@ async function refreshEndedNotice() {
     .split(",")
     .map((topic) => `topic=${topic}`)
     .join("&");
-  const response = await fetch(`${endedNotice.dataset.wallOver}?${query}`).catch(() => null);
+  const response = await fetch(`${endedNotice.dataset.endedUrl}?${query}`).catch(() => null);
   // The next poll tries again; the connection indicator shows that the server is away.
   if (!response?.ok || response.redirected) return;
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");

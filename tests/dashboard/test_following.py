@@ -136,7 +136,10 @@ def typed(sampled, alice) -> Rollout:
 def test_text_typed_by_a_user_is_marked_in_the_transcript(client, alice, typed, address):
     client.force_login(alice)
     page = client.get(address.format(typed.pk)).content.decode()
-    assert '<span class="typed" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>' in page
+    assert (
+        '<span class="human-text" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>'
+        in page
+    )
     assert page.count("And when?") >= 1 and "<b>Friday" not in page
 
 
