@@ -433,7 +433,7 @@ class EpisodeTurn(models.Model):
     logprobs = models.JSONField(
         null=True, help_text="[text, bytes, logprob] of each token of the action, if requested."
     )
-    asked_at = models.DateTimeField(db_default=Now(), help_text="When the observation arrived.")
+    requested_at = models.DateTimeField(db_default=Now(), help_text="When the observation arrived.")
     answered_at = models.DateTimeField(null=True, help_text="When the action was complete.")
     rewarded_at = models.DateTimeField(null=True)
 

@@ -157,7 +157,7 @@ class RunCollector:
 
         Only the sets that were evaluated last are included.
         """
-        labels = [*RUN, "taskset", "asked"]
+        labels = [*RUN, "taskset", "question_set"]
         value = GaugeMetricFamily(
             "rftweb_run_evaluation",
             "The newest evaluated version's metric.",

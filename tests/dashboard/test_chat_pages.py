@@ -106,7 +106,7 @@ def test_loading_and_writing_states_are_shown(alice):
 def test_missing_explorer_is_reported_with_advice(alice, seeded):
     Worker.objects.all().update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     turn = asked(alice, "Hello")
-    ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
+    ChatTurn.objects.filter(pk=turn.pk).update(requested_at=timezone.now() - timedelta(minutes=1))
     now = at("run-weight-chat-now", 3, turn.chat_id)
     html = alice.get(now).content.decode()
     assert "No explorer is running" in html

@@ -144,7 +144,7 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]
         ) == [(True,)]
         states = talking.sql(ACTS, rollout, kind)
         return next(
-            (state for (state,) in states if state != "asked"),
+            (state for (state,) in states if state != "pending"),
             "refused" if is_over and not states else None,
         )
 

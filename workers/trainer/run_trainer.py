@@ -137,7 +137,7 @@ class RunTrainer(ABC, Generic[Item]):
         self._record_waiting("")
         self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
-        report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
+        report = self._update(step, batch, self.run.checkpoint_requested_at is not None)
         staged = self._stage(step) if self._is_due(step) else None
         self._commit(step, batch, report, staged)
         self._offer()
@@ -235,7 +235,7 @@ class RunTrainer(ABC, Generic[Item]):
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
             if report.checkpoint:
-                run.note_checkpoint(step.number, self.run.checkpoint_asked_at)
+                run.note_checkpoint(step.number, self.run.checkpoint_requested_at)
             if staged is not None:
                 staged.save()
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")

@@ -720,7 +720,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "asked_at",
+                            "requested_at",
                             models.DateTimeField(
                                 db_default=django.db.models.functions.datetime.Now(),
                                 help_text="When the observation arrived.",

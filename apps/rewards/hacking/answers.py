@@ -2,7 +2,7 @@
 
 import re
 
-from apps.rewards.hacking.rows import AskedTask, Finding, JudgedReplies, by_step, newest_ids
+from apps.rewards.hacking.rows import Finding, JudgedReplies, TaskContent, by_step, newest_ids
 from apps.runs.hacking import Hacking
 
 TITLE = "Replies give many answers at once"
@@ -25,7 +25,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     guilty = [
         row
         for row in seen.rows
-        if given(row.text, seen.tasks.get(row.task, AskedTask())) >= options.answers
+        if given(row.text, seen.tasks.get(row.task, TaskContent())) >= options.answers
     ]
     share = len(guilty) / len(seen.rows) if seen.rows else 0.0
     if len(guilty) < options.seen or share < options.answers_share:
@@ -44,7 +44,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     )
 
 
-def given(text: str, task: AskedTask) -> int:
+def given(text: str, task: TaskContent) -> int:
     """Count the different final answers that a reply marks.
 
     A list counts as its parts, unless the right answer is a list itself.

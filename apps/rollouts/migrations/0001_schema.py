@@ -273,7 +273,7 @@ class Migration(migrations.Migration):
                         ),
                         ("attempts", models.PositiveSmallIntegerField(db_default=0, default=0)),
                         (
-                            "asked_at",
+                            "requested_at",
                             models.DateTimeField(
                                 db_default=django.db.models.functions.datetime.Now()
                             ),
@@ -314,7 +314,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="AskedTask",
+                    name="TaskRequest",
                     fields=[
                         (
                             "id",
@@ -329,7 +329,7 @@ class Migration(migrations.Migration):
                             "run",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="asked_tasks",
+                                related_name="task_requests",
                                 to="runs.run",
                             ),
                         ),
@@ -365,7 +365,7 @@ class Migration(migrations.Migration):
                                 name="a_task_waits_once",
                             ),
                             models.UniqueConstraint(
-                                fields=("run", "draw_index"), name="a_draw_takes_one_asked_task"
+                                fields=("run", "draw_index"), name="a_draw_serves_one_task_request"
                             ),
                         ],
                     },
