@@ -143,9 +143,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--experiences", type=int, default=5000)
     parser.add_argument("--prompt", type=int, default=512, help="tokens")
     parser.add_argument("--completion", type=int, default=512, help="tokens")
-    parser.add_argument("--reference", help="a Python that has trinity-rft, to be measured beside")
+    parser.add_argument("--reference", help="Python interpreter with trinity-rft, to compare with")
     parser.add_argument(
-        "--growth", type=int, help="rows up to which the tables are filled for a second measurement"
+        "--growth", type=int, help="number of rows in the tables for a second measurement"
     )
     return parser.parse_args()
 

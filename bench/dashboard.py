@@ -63,21 +63,23 @@ def parse_arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=200)
     options.add_argument("--rollouts", type=int, default=1_000_000)
-    options.add_argument("--points", type=int, default=5_000_000, help="of metrics, in all runs")
-    options.add_argument("--requests", type=int, default=30, help="requests of each page")
+    options.add_argument(
+        "--points", type=int, default=5_000_000, help=("number of metric rows in all runs")
+    )
+    options.add_argument("--requests", type=int, default=30, help="requests per page")
     options.add_argument(
         "--crowd",
         type=int,
         default=10_000,
-        help="runs that the list of runs is measured with once more",
+        help="number of runs for a second measurement of the list of runs",
     )
     options.add_argument(
         "--minutes",
         type=float,
         default=1.0,
-        help="how long the overview stands open; 0: no browser",
+        help="seconds for which the overview stays open; 0: no browser",
     )
-    options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
+    options.add_argument("--pages", nargs="*", help="names of routes (default: all)")
     return options.parse_args()
 
 

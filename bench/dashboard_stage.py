@@ -374,7 +374,7 @@ def _history_statements() -> list[str]:
         ),
         f"""INSERT INTO runs_logline (at, level, event, logger, run_id, worker, fields)
             SELECT now() - ({LOG_LINES} - n) * interval '1 second', 20 + 10 * (n % 50 = 0)::int,
-                'groups_begun', 'workers.explorer',
+                'groups_started', 'workers.explorer',
             CASE WHEN n % 2 = 0 THEN {run.pk} END, 'explorer@lab:' || 1 + n % 2,
                 jsonb_build_object('groups', n)
             FROM generate_series(1, {LOG_LINES}) n""",

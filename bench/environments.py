@@ -66,7 +66,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per measurement")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--port", type=int, default=8361)
     return parser.parse_args()

@@ -141,8 +141,12 @@ def parse_options() -> argparse.Namespace:
         ("rollouts", (1000, 10_000)),
         ("runs", (10, 100)),
     ):
-        parser.add_argument(f"--{name}", type=int, nargs="+", default=sizes, help="sizes, rising")
-    parser.add_argument("--rounds", type=int, default=5, help="calls of which the median is taken")
+        parser.add_argument(
+            f"--{name}", type=int, nargs="+", default=sizes, help=("sizes in increasing order")
+        )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help=("number of calls; the median is reported")
+    )
     return parser.parse_args()
 
 

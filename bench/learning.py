@@ -351,9 +351,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--every",
         action="store_true",
-        help="one run of every algorithm of the table, instead of the cells",
+        help="run every algorithm of the table once instead of the cells",
     )
-    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--report", action="store_true", help="only print the results so far")
     options = parser.parse_args()
     if unknown := set(options.cells) - CELLS.keys() - EVERY_ROW.keys():
         parser.error(f"--cells: no {', '.join(sorted(unknown))}; known: {', '.join(CELLS)}")

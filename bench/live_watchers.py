@@ -53,8 +53,12 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--watchers", type=int, default=200)
-    parser.add_argument("--rollouts", type=int, default=16, help="streaming at once")
-    parser.add_argument("--tokens-per-s", type=float, default=30.0, help="of each rollout")
+    parser.add_argument(
+        "--rollouts", type=int, default=16, help=("number of rollouts that stream at once")
+    )
+    parser.add_argument(
+        "--tokens-per-s", type=float, default=30.0, help=("tokens per second of each rollout")
+    )
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--port", type=int, default=8441)
     return parser.parse_args()

@@ -104,8 +104,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=6)
     options.add_argument("--rollouts", type=int, default=8_000)
-    options.add_argument("--points", type=int, default=40_000, help="of metrics, in all runs")
-    options.add_argument("--requests", type=int, default=5, help="requests for the processor time")
+    options.add_argument("--points", type=int, default=40_000, help="metric rows in all runs")
+    options.add_argument(
+        "--requests", type=int, default=5, help=("number of requests for measuring CPU time")
+    )
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
     arguments = options.parse_args()
     pages = [page for page in list_pages() if not arguments.pages or page.name in arguments.pages]

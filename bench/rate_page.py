@@ -47,7 +47,7 @@ GAPS = """() => {
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--decisions", type=int, default=60)
-    options.add_argument("--words", type=int, default=120, help="in each reply")
+    options.add_argument("--words", type=int, default=120, help="words in each reply")
     arguments = options.parse_args()
     with installation():
         cookie = create_rated_run(arguments)

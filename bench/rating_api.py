@@ -167,12 +167,15 @@ def parse_options() -> argparse.Namespace:
         "--sizes",
         type=numbers,
         default=[1_000, 100_000, 1_000_000],
-        help="waiting items, from few to many",
+        help="numbers of waiting items, in increasing order",
     )
     parser.add_argument("--clients", type=numbers, default=[1, 8])
     parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
     parser.add_argument(
-        "--claims", type=int, default=10_000, help="web claims in all, looked through for doubles"
+        "--claims",
+        type=int,
+        default=10_000,
+        help=("total number of claims, which are checked for duplicates"),
     )
     parser.add_argument("--port", type=int, default=8431)
     return parser.parse_args()

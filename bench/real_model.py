@@ -345,8 +345,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["45+10", "64+64"])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--policy", type=Path, help="sealed folder of the model; made if missing")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds of one measurement")
+    parser.add_argument(
+        "--policy", type=Path, help=("sealed folder of the model; created if it does not exist")
+    )
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds per measurement")
     measured = ["ours", "trl", "trl_all_logits", "engines"]
     parser.add_argument("--measure", choices=measured, help=argparse.SUPPRESS)
     parser.add_argument("--precision", default="float32", help=argparse.SUPPRESS)

@@ -378,11 +378,13 @@ def most_often(times: Iterable[list[float]]) -> int:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=40.0, help="of each scene")
+    parser.add_argument("--seconds", type=float, default=40.0, help="seconds per scene")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seats", type=int, default=2)
     parser.add_argument(
-        "--memory-mb", type=int, help="of models beyond the seats; a quarter of the machine's"
+        "--memory-mb",
+        type=int,
+        help=("memory for models that do not fit (default: a quarter of the machine's)"),
     )
     parser.add_argument("--parameters", type=float, default=1e6)
     return parser.parse_args()

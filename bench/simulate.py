@@ -270,11 +270,13 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--cores", type=float, default=2.0)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--staleness", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=60, help="of the run of --check")
+    parser.add_argument("--steps", type=int, default=60, help="steps of the run of --check")
     parser.add_argument(
         "--figures", type=Path, help="file that ends with the JSON of bench/loop.py"
     )
-    parser.add_argument("--check", action="store_true", help="run the stack here and compare")
+    parser.add_argument(
+        "--check", action="store_true", help=("run the stack on this machine and compare")
+    )
     options = parser.parse_args()
     if options.check and (options.runs, options.staleness) != (1, 1):
         parser.error("--check: only with --runs 1 and --staleness 1, as the run is")

@@ -39,7 +39,7 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
         _fail(taken.rescoring, f"{type(error).__name__}: {error}")
     else:
         log.info(
-            "scored_again", run=taken.rescoring.run, rescoring=taken.rescoring.pk, groups=judged
+            "groups_rescored", run=taken.rescoring.run, rescoring=taken.rescoring.pk, groups=judged
         )
     return True
 
@@ -56,4 +56,4 @@ def _fail(rescoring: Rescoring, reason: str) -> None:
     try:
         rescoring.fail(reason)
     except NotPossible:
-        log.info("rescoring_over_already", rescoring=rescoring.pk)
+        log.info("rescoring_already_ended", rescoring=rescoring.pk)

@@ -61,7 +61,7 @@ def own_worker_row() -> Worker:
 def ask_after_upgrade() -> None:
     """Have regression sets checked once a worker starts whose scorers have other versions."""
     for check in ask_changed():
-        log.info("regression_set_to_check", project=check.project.slug, cases=check.cases)
+        log.info("regression_check_started", project=check.project.slug, cases=check.cases)
 
 
 def serve() -> bool:
@@ -108,7 +108,9 @@ def score_groups(groups: list[Group]) -> None:
     done = _record(groups, answers)
     worker_notifications.notify_workers("refine")
     for run in {group.run_id: group.run for group in done}.values():
-        log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
+        log.info(
+            "groups_scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk]
+        )
 
 
 def beside_live_runs() -> bool:

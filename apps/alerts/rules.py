@@ -383,8 +383,8 @@ def lost_worker(
         yield AlertFinding(f"{last} {left}", todo, one.since, gone_for, one.key)
 
 
-def control_behind(
-    facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]
+def control_worker_late(
+    facts: Facts, limit: rule.ControlWorkerLate, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
     control = facts.control
     if control is not None and control.behind_s >= limit.after_s:
@@ -430,7 +430,7 @@ RULES: dict[str, RuleCheck] = {
     "disk": disk,
     "silence": silence,
     "lost_worker": lost_worker,
-    "control_behind": control_behind,
+    "control_worker_late": control_worker_late,
     "budget": budget,
 }
 # Rules whose condition a stopped run cannot change: their alerts close when it is paused, unless
@@ -441,7 +441,7 @@ WHILE_LIVE = (
     "unacknowledged",
     "silence",
     "lost_worker",
-    "control_behind",
+    "control_worker_late",
 )
 
 

@@ -388,7 +388,7 @@ class EpisodeTurn(models.Model):
     """
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="seen")
-    number = models.PositiveIntegerField(help_text="From 0.")
+    number = models.PositiveIntegerField(help_text="Number of the observation, from 0.")
     observation = models.JSONField(
         help_text="Text or chat messages: [{role: user | tool | system, content}]."
     )

@@ -101,7 +101,7 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
     try:
         _close(plan, decision)
     except StaleFence as taken:
-        log.warning("group_taken_over", group=decision.case.group.pk, reason=str(taken))
+        log.warning("group_claim_lost", group=decision.case.group.pk, reason=str(taken))
 
 
 @unit_of_work
@@ -130,7 +130,7 @@ def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
     commit_without_waiting()  # lost decisions are made again, from the same rewards
     held = {group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())}
     if lost := [group.pk for group in groups if group.pk not in held]:
-        log.warning("groups_taken_over", groups=lost)
+        log.warning("group_claims_lost", groups=lost)
     # In task order, with the run's counts last, so that two refiners do not deadlock.
     ours = sorted((one for one in decisions if one.case.group.pk in held), key=_by_task)
     Experience.objects.put([row for decision in ours for row in _experiences(decision)])

@@ -1,11 +1,11 @@
-"""Do an engine and the trainer see the same in pictures, here?
+"""Check that the engine and the trainer compute the same logprobs for pictures.
 
     python bench/gpu/pictures.py [--engine vllm] [--policy FOLDER] [--requests 64]
 
-Samples answers to questions about drawn pictures (one, two and none in a text), before and after
-weights are exchanged in mid-answer, and compares every token's logprob with a plain fp32 pass of
-the model over the whole text. Without a folder an untrained tiny policy is built. Exit code 1 where
-the mean gap is above the limit of the parity probe.
+It samples answers to questions with one, two or no pictures, before and after the weights change
+during an answer, and compares every token's logprob with a plain fp32 forward pass over the whole
+text. Without a folder it builds an untrained tiny policy. The exit code is 1 if the mean difference
+is above the limit of the parity probe.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def _built(folder: Path) -> Path:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", default="auto", choices=("auto", "vllm", "transformers"))
-    parser.add_argument("--policy", type=Path, help="a sealed folder of a policy that sees")
+    parser.add_argument("--policy", type=Path, help="sealed folder of a vision policy")
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=48)
     return parser.parse_args()

@@ -1,12 +1,11 @@
-"""A preset for one GPU as it runs: engine and trainer on one card, one update, against the computed
-table.
+"""Run one update of a preset on one GPU, and compare its memory with the computed table.
 
     python bench/gpu/preset_parts.py gpu-1.5b-full [--on-cpu]
 
-An untrained policy of the preset's sizes is sampled, trained for one update of the preset's rows
-and tokens beside the engine (asleep, or awake with its share), published, loaded and sampled again.
-The last line is JSON: bytes measured and computed, and seconds. Exit code 1 where memory did not
-suffice or the engine's logprobs are off.
+Engine and trainer share the GPU. An untrained policy of the preset's size is sampled, trained for
+one update with the preset's rows and tokens (while the engine sleeps, or keeps its share of the
+memory), published, loaded and sampled again. The last line is JSON: measured and computed bytes,
+and seconds. The exit code is 1 if memory ran out or the engine's logprobs differ.
 """
 
 import argparse
@@ -166,7 +165,11 @@ def time_preset(act: Callable[[], object]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("preset", choices=PARAMETERS)
-    parser.add_argument("--on-cpu", action="store_true", help="a small policy, for the path alone")
+    parser.add_argument(
+        "--on-cpu",
+        action="store_true",
+        help=("use a small policy on the CPU, only to test the code path"),
+    )
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="rftweb-bench-"))
     try:

@@ -75,7 +75,7 @@ def test_late_control_plane_is_reported_by_readyz_and_metrics(db, admin):
     behind = next(
         line
         for line in scraped(admin).splitlines()
-        if line.startswith("rftweb_control_behind_seconds ")
+        if line.startswith("rftweb_control_sweep_age_seconds ")
     )
     assert float(behind.split()[1]) >= 200
 

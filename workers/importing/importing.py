@@ -78,7 +78,7 @@ def import_next_file(owner: str, lane: str = "all") -> bool:
         else:
             _import(taken)
     except ImportOver as over:
-        log.info("import_given_up", taskset=taken.slug, reason=str(over))
+        log.info("import_abandoned", taskset=taken.slug, reason=str(over))
     return True
 
 
@@ -110,7 +110,7 @@ def _preview(taken: TasksetImport) -> None:
         log.exception("preview_failed", name=taken.name)
         taken.fail(f"{type(error).__name__}: {storable_refusal(str(error))}")
     else:
-        log.info("previewed", name=taken.name, bytes=size)
+        log.info("import_previewed", name=taken.name, bytes=size)
 
 
 def _bring(taken: TasksetImport) -> None:
@@ -178,7 +178,7 @@ def _import(taken: TasksetImport) -> None:
         log.exception("import_failed", taskset=taken.slug)
         taken.fail(f"{type(error).__name__}: {error}")
     else:
-        log.info("imported", taskset=taskset.slug, tasks=taskset.size)
+        log.info("taskset_imported", taskset=taskset.slug, tasks=taskset.size)
         taken.forget_file()
 
 

@@ -110,7 +110,7 @@ class RunTrainer(ABC, Generic[Item]):
         missing = self.run.step - self.host.step
         if not missing:
             return
-        log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
+        log.info("replaying_steps", run=self.run, from_step=self.host.step, to_step=self.run.step)
         self._record_waiting(f"{missing} recorded steps to be repeated after a restart")
         for step in self.run.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=self.host.step
@@ -207,7 +207,7 @@ class RunTrainer(ABC, Generic[Item]):
             return movement(Path(version.folder), Path(version.parent.folder))
         except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
             log.warning(
-                "movement_not_measured",
+                "weight_change_not_measured",
                 run=self.run,
                 weight_version=version.version,
                 reason=str(why),

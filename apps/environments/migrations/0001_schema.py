@@ -614,7 +614,12 @@ class Migration(migrations.Migration):
                                 to="environments.episode",
                             ),
                         ),
-                        ("number", models.PositiveIntegerField(help_text="From 0.")),
+                        (
+                            "number",
+                            models.PositiveIntegerField(
+                                help_text="Number of the observation, from 0."
+                            ),
+                        ),
                         (
                             "observation",
                             models.JSONField(
