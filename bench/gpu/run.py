@@ -11,8 +11,8 @@ stack compared with a single process. --wheels installs the wheels that wheels.p
 separate folder. Progress goes to standard error; the last line is JSON by part. The exit code is 1
 if a part failed; its value is then the reason.
 
-Without a GPU it says so and fails. --on-cpu walks through the parts with small policies, for the
-path and not for the figures.
+Without a GPU it fails with a message. --on-cpu runs the parts with small policies, to test the code
+and not to measure.
 """
 
 import argparse
