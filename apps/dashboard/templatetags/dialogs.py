@@ -35,4 +35,5 @@ def confirm_dialog(
         "is_danger": is_danger,
         "csrf_token": context.get("csrf_token"),
     }
-    return render_to_string("dashboard/_confirm_dialog.html", values)
+    # Without the white space around it, which would separate the button before from what follows.
+    return SafeString(render_to_string("dashboard/_confirm_dialog.html", values).strip())
