@@ -97,8 +97,8 @@ class Growth:
 
     def note(self, name: str, size: int, spent: Sequence[Spent]) -> None:
         """Keep the medians of these times, and print them."""
-        wall = statistics.median(one.wall for one in spent)
-        cpu = statistics.median(one.cpu for one in spent)
+        wall = statistics.median(call_time.wall for call_time in spent)
+        cpu = statistics.median(call_time.cpu for call_time in spent)
         self.medians.setdefault(name, {})[size] = Spent(wall, cpu)
         print(f"{name:28}{size:12,}{wall * 1e3:12.2f} ms{cpu * 1e3:12.2f} ms cpu", flush=True)
 
@@ -130,7 +130,7 @@ def main() -> None:
     for unit in ("ms", "cpu_ms"):
         of_rules = [document[f"draw: {rule}"] for rule in RULES]
         key = unit if unit == "cpu_ms" else "wall_ms"
-        document[f"worst_draw_{unit}"] = max(one[key][-1] for one in of_rules)
+        document[f"worst_draw_{unit}"] = max(by_size[key][-1] for by_size in of_rules)
     print(json.dumps(document))
 
 

@@ -208,7 +208,7 @@ def expert_batches(
 
     They are empty for plans without experts.
     """
-    shown = [
+    demonstrations = [
         expert_row(task, tokenizer)
         for task in generators.find_generator("sort")(DEMONSTRATIONS, SHOWN_SEED)
     ]
@@ -217,7 +217,7 @@ def expert_batches(
     waiting = []
     while True:
         if len(waiting) < rows:
-            waiting += order.sample(shown, len(shown))
+            waiting += order.sample(demonstrations, len(demonstrations))
         yield [waiting.pop() for _ in range(rows)]
 
 

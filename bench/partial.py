@@ -182,14 +182,14 @@ def tail(options: argparse.Namespace) -> None:
 
     begin_rollout = PartialRollouts.begin
 
-    def begin(of_session, rollout, group, kept, version) -> None:
+    def begin(of_session, rollout, group, saved, version) -> None:
         first = min(group.rollouts.values_list("pk", flat=True))
         is_long = (
             unit(SEED, "long", group.draw_index, rollout.rollout_id - first) < 1 / options.one_in
         )
         length = options.short * (options.times if is_long else 1)
         rollout.plan = replace(rollout.plan, max_tokens=length, room=length)
-        begin_rollout(of_session, rollout, group, kept, version)
+        begin_rollout(of_session, rollout, group, saved, version)
 
     PartialRollouts.begin = begin
 
@@ -244,8 +244,8 @@ def partial_figures(
     from apps.buffer.models import StepItem
 
     seconds, cpu_s = (last - first for first, last in zip(commits[0], commits[-1], strict=True))
-    taken = StepItem.objects.filter(step__run=run, step__number__gt=1)
-    totals = taken.aggregate(
+    step_items = StepItem.objects.filter(step__run=run, step__number__gt=1)
+    totals = step_items.aggregate(
         tokens=Sum("experience__rollout__completion_tokens"),
         staleness=Avg(F("step__version") - F("experience__weight_version")),
     )

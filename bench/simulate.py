@@ -202,18 +202,18 @@ def simulate(
         "steps_per_s": round(1000 * ended / processor.now, 2),
         "processor_share": round(ended * service.step_ms / processor.now / cores, 3),
         "busy": {
-            name: round(one.busy_ms / processor.now / (workers or {}).get(name, 1), 3)
-            for name, one in stations.items()
+            name: round(station.busy_ms / processor.now / (workers or {}).get(name, 1), 3)
+            for name, station in stations.items()
         },
     }
 
 
 def service_of(figures: Mapping[str, Any]) -> Service:
     """Return the service times of a measured run (`bench/loop.py`)."""
-    each = 1000 / figures["steps"]
+    step_ms = 1000 / figures["steps"]
     by_role = figures["processor_by_role"]
-    stations = {name: by_role[name] * each for name in STATIONS}
-    return Service.of(stations, by_role["postgres"] * each)
+    stations = {name: by_role[name] * step_ms for name in STATIONS}
+    return Service.of(stations, by_role["postgres"] * step_ms)
 
 
 def measure_here(steps: int) -> dict[str, Any]:

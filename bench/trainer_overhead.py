@@ -143,8 +143,8 @@ def summarize_overhead(
 def ratios(seconds: dict[str, list[float]], clock: str) -> list[float]:
     """Return our speed relative to TRL's, round by round."""
     return [
-        plain / own
-        for own, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)
+        plain / ours
+        for ours, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)
     ]
 
 

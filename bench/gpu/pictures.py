@@ -67,19 +67,19 @@ def main() -> int:
 
 def draw_picture_question(image_processor: ImageProcessor, number: int) -> PictureQuestion:
     """Return a question about no, one or two squares."""
-    shown = [
+    pictures = [
         square(COLOURS[(number + place) % 4], 2 + place, 4, 12 + number % 8)
         for place in range(number % 3)
     ]
     parts = [
-        *[{"type": "image"}] * len(shown),
+        *[{"type": "image"}] * len(pictures),
         {"type": "text", "text": "What is in this picture?"},
     ]
     message = {"role": "user", "content": parts}
     text = image_processor.processor.apply_chat_template(
         [message], add_generation_prompt=True, tokenize=False
     )
-    return image_processor.encode(text, shown, begins=True)
+    return image_processor.encode(text, pictures, begins=True)
 
 
 def answer_during_load(
@@ -91,7 +91,10 @@ def answer_during_load(
     """
     replies: Replies = {key: ([], []) for key in questions}
     engine.submit(
-        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in questions.items()]
+        [
+            Request(key, ids, Sampling(max_tokens), pictures)
+            for key, (ids, pictures) in questions.items()
+        ]
     )
     is_exchanged = False
     while engine.in_flight():
@@ -121,16 +124,16 @@ def measure_gaps(
         .to("cuda" if torch.cuda.is_available() else "cpu")
     )
     gaps = []
-    for key, (prompt, shown) in questions.items():
+    for key, (prompt, pictures) in questions.items():
         ids = torch.tensor([[*prompt, *replies[key][0]]], device=model.device)
         logprobs = (
-            model(**build_text_inputs(model, image_processor, ids, [shown]))
+            model(**build_text_inputs(model, image_processor, ids, [pictures]))
             .logits[0, :-1]
             .float()
             .log_softmax(-1)
         )
-        own = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
-        gaps.append((own - torch.tensor(replies[key][1])).abs())
+        plain_logprobs = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
+        gaps.append((plain_logprobs - torch.tensor(replies[key][1])).abs())
     return torch.cat(gaps)
 
 

@@ -115,14 +115,14 @@ def updated(plan: RunConfig, base: Path, scratch: Path) -> Figures:
         publish_s = time_preset(lambda: host.publish(scratch / "v000001", 1, 0))
         gpu_turns.free_cached_memory()
         peak = torch.cuda.max_memory_reserved() if torch.cuda.is_available() else 0
-        held = torch.cuda.memory_allocated() if torch.cuda.is_available() else host.bytes
+        trainer_bytes = torch.cuda.memory_allocated() if torch.cuda.is_available() else host.bytes
     finally:
         host.stop()
     return {
         "update_s": seconds,
         "publish_s": publish_s,
         "trainer_peak_bytes": peak,
-        "trainer_held_bytes": held,
+        "trainer_held_bytes": trainer_bytes,
     }
 
 

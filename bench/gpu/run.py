@@ -118,8 +118,8 @@ def report_refusal(why: str) -> int:
 def sees_gpu(environment: dict[str, str]) -> bool:
     """Tell whether CUDA sees a GPU, asked in another process: this one never uses CUDA."""
     command = [sys.executable, "-c", SEES_GPU]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return done.stdout.strip() == "True"
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return process.stdout.strip() == "True"
 
 
 def is_chosen(options: argparse.Namespace, name: str) -> bool:
@@ -180,7 +180,7 @@ def last_json(command: list[str], environment: dict[str, str]) -> dict:
 
     A failure is reported in it, so that the other parts are still measured.
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
         cwd=BENCH.parent,
         env=environment,
@@ -188,14 +188,14 @@ def last_json(command: list[str], environment: dict[str, str]) -> dict:
         text=True,
         check=False,
     )
-    lines = done.stdout.splitlines()
+    lines = process.stdout.splitlines()
     print(*lines[:-1], sep="\n", file=sys.stderr, flush=True)
     try:
         report = json.loads(lines[-1])
     except (IndexError, ValueError):
         report = {}
-    if done.returncode:
-        return {**report, "failed": f"exit code {done.returncode}: standard error says why"}
+    if process.returncode:
+        return {**report, "failed": f"exit code {process.returncode}: standard error says why"}
     return report or {"failed": "it printed no JSON"}
 
 
