@@ -37,7 +37,7 @@ const refresh = throttle(async () => {
 // The selection is kept across pages of this list, and cleared when the person leaves it. Selected
 // runs of other pages are named, and sent with the form.
 const SELECTION_KEY = "runs-ticked";
-const form = document.getElementById("ticked");
+const form = document.getElementById("selected-runs");
 // The action succeeded. After a refusal, the runs stay selected.
 if (document.querySelector(".note.success")) sessionStorage.removeItem(SELECTION_KEY);
 const readSelection = () => JSON.parse(sessionStorage.getItem(SELECTION_KEY) ?? "[]");

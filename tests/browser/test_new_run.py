@@ -37,8 +37,8 @@ def test_form_and_yaml_stay_in_sync_until_the_run_is_created(visit, seeded):
 def test_enter_in_a_field_creates_no_run(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#slug", "by-mistake")
-    page.fill("#against", "lab/tone-7")
-    page.press("#against", "Enter")
+    page.fill("#earlier-run", "lab/tone-7")
+    page.press("#earlier-run", "Enter")
     page.locator("#difference table.differs").wait_for()
     assert (
         page.input_value("#slug") == "by-mistake"

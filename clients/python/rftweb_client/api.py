@@ -179,8 +179,8 @@ class Api:
     ) -> dict[str, Any]:
         """Send a request and return the response's document, polling if it comes later.
 
-        `has_key` adds an Idempotency-Key; other requests have a number or key in the body. `at_once`
-        raises NotNow without waiting.
+        `has_key` adds an Idempotency-Key; other requests have a number or key in the body.
+        `at_once` raises NotNow without waiting.
         """
         headers = {"Idempotency-Key": uuid.uuid4().hex} if has_key else {}
         request = self._request(method, ROOT + path, wait_s, headers, body)
