@@ -1,4 +1,4 @@
-// The live wall: text comes from the WebSocket, everything else as HTML fragments. Cards keep their
+// The live page: text comes from the WebSocket, everything else as HTML fragments. Cards keep their
 // places.
 import { handleCardKey, selectedCard } from "./cards.js";
 import { onPageKey } from "./keys.js";
@@ -10,7 +10,7 @@ import { Transcript } from "./transcript.js";
 const CARD = ".rollout-card";
 const MAX_LAST_IDS = 500;
 const RATINGS_POLL_MS = 2000;
-const wall = document.querySelector("[data-live-grid]");
+const grid = document.querySelector("[data-live-grid]");
 const lastIds = new Map(); // rollout → stream id, oldest first
 const pendingChunks = new Map(); // rollout → chunks that arrived before its card was loaded
 const cardsToFetch = new Set();
@@ -49,7 +49,7 @@ function showChunk(card, chunk) {
 }
 
 function countStreaming() {
-  const count = wall.querySelectorAll("[data-state=sampling]").length;
+  const count = grid.querySelectorAll("[data-state=sampling]").length;
   const element = document.querySelector("[data-streaming]");
   element.textContent = count ? `${count} ${count === 1 ? "reply" : "replies"} streaming · ` : "";
 }
@@ -76,10 +76,10 @@ function applyChunk(chunk) {
 }
 
 // Return the oldest finished card that nobody uses, for a new card to replace. Returns null if the
-// wall has room, undefined if all cards are in use.
+// grid has room, undefined if all cards are in use.
 function findReplaceableCard() {
-  const cards = [...wall.querySelectorAll(CARD)];
-  if (cards.length < Number(wall.dataset.maxCards)) return null;
+  const cards = [...grid.querySelectorAll(CARD)];
+  if (cards.length < Number(grid.dataset.maxCards)) return null;
   return cards
     .filter(
       (card) => card.dataset.state !== "sampling" && !card.matches(":hover, :focus-within, .sel"),
@@ -92,7 +92,7 @@ function placeCard(card) {
   if (replaced === undefined) return; // all cards are in use
   card.classList.add("fresh");
   if (replaced) replaced.replaceWith(card);
-  else wall.append(card);
+  else grid.append(card);
   document.querySelector("[data-grid-empty]")?.setAttribute("hidden", "");
   const chunks = pendingChunks.get(Number(card.dataset.rollout)) ?? [];
   pendingChunks.delete(Number(card.dataset.rollout));
@@ -112,22 +112,22 @@ async function fetchFragments(url, rollouts) {
 }
 
 const fetchCards = throttle(async () => {
-  const maxCards = Number(wall.dataset.maxCards);
+  const maxCards = Number(grid.dataset.maxCards);
   const rollouts = [...cardsToFetch].slice(-maxCards);
   for (const skipped of [...cardsToFetch].slice(0, -maxCards)) pendingChunks.delete(skipped);
   cardsToFetch.clear();
   if (rollouts.length)
-    for (const card of await fetchFragments(wall.dataset.cards, rollouts))
+    for (const card of await fetchFragments(grid.dataset.cards, rollouts))
       if (!findCard(card.dataset.rollout)) placeCard(card);
 }, 400);
 
 const refreshRatings = throttle(async () => {
-  const unrated = [...wall.querySelectorAll(`${CARD}.done`)]
+  const unrated = [...grid.querySelectorAll(`${CARD}.done`)]
     .filter((card) => !card.querySelector(".chip"))
     .map((card) => card.dataset.rollout);
   if (!unrated.length) return;
-  for (const ratings of await fetchFragments(wall.dataset.chips, unrated)) {
-    const element = wall.querySelector(
+  for (const ratings of await fetchFragments(grid.dataset.chips, unrated)) {
+    const element = grid.querySelector(
       `[data-rollout-ratings="${ratings.dataset.rolloutRatings}"]`,
     );
     if (ratings.childElementCount) element?.replaceWith(ratings);
@@ -138,8 +138,8 @@ const refreshRatings = throttle(async () => {
 async function replaceCards(rollouts) {
   for (const rollout of rollouts) lastIds.delete(rollout);
   for (const card of await fetchFragments(
-    wall.dataset.cards,
-    rollouts.slice(0, Number(wall.dataset.maxCards)),
+    grid.dataset.cards,
+    rollouts.slice(0, Number(grid.dataset.maxCards)),
   )) {
     const existing = findCard(card.dataset.rollout);
     if (existing) existing.replaceWith(card);
@@ -156,7 +156,7 @@ function onFrame(frame) {
 }
 
 function buildUrl() {
-  const topics = wall.dataset.topics
+  const topics = grid.dataset.topics
     .split(",")
     .filter(Boolean)
     .map((topic) => `topic=${topic}`);
@@ -171,7 +171,7 @@ const BUTTONS_BY_KEY = {
   t: "[data-write-turn]",
 };
 
-if (wall) {
+if (grid) {
   onPageKey((key, event) => handleCardKey(key, event, CARD), { repeats: true });
   onPageKey((key) => {
     if (!(key in BUTTONS_BY_KEY)) return false;
@@ -192,18 +192,18 @@ async function stop(button) {
   }
 }
 
-wall?.addEventListener("click", (event) => {
+grid?.addEventListener("click", (event) => {
   const button = event.target.closest("[data-stop]");
   if (button) stop(button);
 });
 
-// If all runs of the wall have ended, it says so and links to runs that are live.
+// If all runs of the page have ended, it says so and links to runs that are live.
 const ENDED_POLL_MS = 10_000;
 const endedNotice = document.querySelector("[data-ended-url]");
 
 async function refreshEndedNotice() {
   if (document.visibilityState !== "visible") return;
-  const query = wall.dataset.topics
+  const query = grid.dataset.topics
     .split(",")
     .map((topic) => `topic=${topic}`)
     .join("&");
@@ -217,7 +217,7 @@ async function refreshEndedNotice() {
   );
 }
 
-if (wall?.dataset.topics) {
+if (grid?.dataset.topics) {
   setInterval(refreshEndedNotice, ENDED_POLL_MS);
   countStreaming();
   subscribe(buildUrl, onFrame);

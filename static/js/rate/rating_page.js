@@ -25,7 +25,7 @@ const LOST_MESSAGE = "Another rater has this item now. Show the next item.";
 const page = document.querySelector("[data-rating-page]");
 const POLL_MS = Number(page.dataset.pollMs); // between requests while no item is available
 const stage = find("[data-stage]");
-const deck = find("[data-rating-bar]");
+const ratingBar = find("[data-rating-bar]");
 const keys = JSON.parse(page.dataset.keys); // form ("" for all) → key → action
 const queue = []; // the next items: { article, module }, or the state of an item shown before
 const outbox = new Outbox("out", handleOutboxEvent);
@@ -47,7 +47,7 @@ function showItem(item) {
   current = state;
   explainedUuid = null;
   stage.replaceChildren(article);
-  deck.hidden = false;
+  ratingBar.hidden = false;
   find(".rating-bar [data-act=skip]").disabled = isNorming(article);
   find(".rating-bar [data-act=edit]").disabled = article.querySelector("[data-raw]") === null;
   lease.setCurrent(article);
@@ -93,7 +93,7 @@ function showPlaceholder() {
   const line = document.createElement("p");
   line.className = "waiting quiet";
   stage.replaceChildren(line);
-  deck.hidden = true;
+  ratingBar.hidden = true;
   lease.setCurrent(null);
 }
 
@@ -149,7 +149,7 @@ function itemsQuery(count) {
 async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // after these are sent, the server may send an item
   await renderQueueEnd(stage, waiting, lease.heldSlots());
-  deck.hidden = true;
+  ratingBar.hidden = true;
   schedulePoll();
 }
 
@@ -404,7 +404,7 @@ function handleLostLease(article, problem) {
 function showLost(problem) {
   saveDraft();
   current.isLost = true;
-  deck.hidden = true;
+  ratingBar.hidden = true;
   const button = createButton("Show next item", () => {
     showError("");
     showNext();
