@@ -210,7 +210,11 @@ LEFT_OUT = {
 
 def main() -> int:
     options = parse_options()
-    chosen = [one for one in BENCHMARKS if not options.only or one.script in options.only]
+    chosen = [
+        benchmark
+        for benchmark in BENCHMARKS
+        if not options.only or benchmark.script in options.only
+    ]
     runs = RECORDED_RUNS if options.record else 1
     figures: dict[str, list[float]] = {}
     failed: dict[str, str] = {}

@@ -86,19 +86,19 @@ def _one_letter(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
 
 
 def _letters(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
-    one, two, other = draw.sample("ABCD", 3)
+    first, second, other = draw.sample("ABCD", 3)
     for answer in (
-        f"The answers are {one} and {two}.",
-        f"- {one}\n- {two}",
-        f"\\boxed{{{one}, {two}}}",
-        f"{one}, {two}",
-        f"Both {two} and {one} are right.",
-        f"{one} and {two}, not {other}",
+        f"The answers are {first} and {second}.",
+        f"- {first}\n- {second}",
+        f"\\boxed{{{first}, {second}}}",
+        f"{first}, {second}",
+        f"Both {second} and {first} are right.",
+        f"{first} and {second}, not {other}",
     ):
-        yield [one, two], answer, True
-        yield [one, other], answer, False
-    yield [one, two], "A, B, C, D", False
-    yield [one, two], one, False
+        yield [first, second], answer, True
+        yield [first, other], answer, False
+    yield [first, second], "A, B, C, D", False
+    yield [first, second], first, False
 
 
 def _quantities(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
@@ -209,19 +209,19 @@ def _references(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
 
 
 def _ideas(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
-    plant, other = draw.sample(("cactus", "oak", "rose", "fern", "moss", "lily"), 2)
+    plant, other_plant = draw.sample(("cactus", "oak", "rose", "fern", "moss", "lily"), 2)
     scheme = {"ideas": [{"any_of": ["stores water"]}, {"any_of": [plant]}]}
     yield scheme, f"The {plant} stores the water.", True
     yield scheme, f"Water is stored in the {plant}.", True
     yield scheme, f"In dry places the {plant} stores a lot of water.", True
-    yield scheme, f"The {other} stores water.", False
+    yield scheme, f"The {other_plant} stores water.", False
     yield scheme, f"The {plant} does not store water.", False
     yield (
         scheme,
-        f"{plant}, {other}, pine: stores water, makes seeds, eats flies, climbs walls",
+        f"{plant}, {other_plant}, pine: stores water, makes seeds, eats flies, climbs walls",
         False,
     )
-    yield scheme, f"It is the {plant} or the {other}; it stores water or makes seeds.", False
+    yield scheme, f"It is the {plant} or the {other_plant}; it stores water or makes seeds.", False
 
 
 def _boxes_of_things(draw: random.Random) -> Iterator[tuple[object, str, bool]]:

@@ -271,7 +271,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--tasks", type=int, default=TASKS, help="size of the taskset (default: %(default)s)"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of torch (default: 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
     return parser.parse_args()
 
 

@@ -115,8 +115,8 @@ def postmaster() -> int:
 def server_seconds() -> float:
     """Return the processor time of all processes of PostgreSQL so far."""
     server = postmaster()
-    own = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-    files = [Path(f"/proc/{pid}/schedstat") for pid in own]
+    child_pids = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    files = [Path(f"/proc/{pid}/schedstat") for pid in child_pids]
     return sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e9
 
 
@@ -143,9 +143,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--experiences", type=int, default=5000)
     parser.add_argument("--prompt", type=int, default=512, help="tokens")
     parser.add_argument("--completion", type=int, default=512, help="tokens")
-    parser.add_argument("--reference", help="a Python that has trinity-rft, to be measured beside")
+    parser.add_argument("--reference", help="Python interpreter with trinity-rft, to compare with")
     parser.add_argument(
-        "--growth", type=int, help="rows up to which the tables are filled for a second measurement"
+        "--growth", type=int, help="number of rows in the tables for a second measurement"
     )
     return parser.parse_args()
 
@@ -207,8 +207,8 @@ def through_us(project, slug: str, samples, batches: int, beside: Sequence["Stor
     run = create_buffer_run(project, slug, batches)
     for _ in range(batches):
         write_batch(run, samples, seconds)
-        for other in beside:
-            other.write()
+        for storage in beside:
+            storage.write()
     run.claim_trainer("bench", 3600)
     for _ in range(batches):
         with Timer(seconds.claimed):
@@ -219,8 +219,8 @@ def through_us(project, slug: str, samples, batches: int, beside: Sequence["Stor
             raise SystemExit(f"a step has {len(arrays)} experiences instead of {BATCH}")
         with Timer(seconds.committed), run.fenced(run.fence) as locked:
             commit_step(locked, step, run.fence)
-        for other in beside:
-            other.read()
+        for storage in beside:
+            storage.read()
     return seconds, run
 
 
@@ -270,9 +270,9 @@ def write_batch(run, samples, seconds: Seconds) -> None:
         scoring,
         [
             AnsweredQuestion(
-                one, [Verdict(place % 2.0, "bench") for place in range(len(one.rollouts))]
+                question, [Verdict(place % 2.0, "bench") for place in range(len(question.rollouts))]
             )
-            for one in questions
+            for question in questions
         ],
     )
     judged = Group.objects.claim(Group.State.JUDGED, "bench", 3600, GROUPS)
@@ -343,9 +343,9 @@ class Bare:
         from apps.rollouts.payload import unpack_payload
 
         with Timer(self.seconds.claimed):
-            taken = self.connection.execute(TAKE, [BATCH], binary=True).fetchall()
+            rows = self.connection.execute(TAKE, [BATCH], binary=True).fetchall()
         with Timer(self.seconds.loaded):
-            arrays = [unpack_payload(data) for (data,) in taken]
+            arrays = [unpack_payload(data) for (data,) in rows]
         if len(arrays) != BATCH:
             raise SystemExit(f"{len(arrays)} bare rows were taken instead of {BATCH}")
 
@@ -389,16 +389,16 @@ class Reference:
 
     def report(self, ours: Seconds) -> dict[str, float]:
         """Print its figures; return ours relative to them."""
-        each = self.ask("bytes")["bytes"]
+        row_bytes = self.ask("bytes")["bytes"]
         line("reference: written", self.seconds.written)
         line("reference: read", self.seconds.read)
-        print(f"{'reference: bytes on disk for each':34}{each:14,.0f}")
+        print(f"{'reference: bytes on disk for each':34}{row_bytes:14,.0f}")
         self.process.stdin.close()
         self.process.wait()
         return {
             **ratios("write_over_reference", ours.written, self.seconds.written),
             **ratios("read_over_reference", ours.read, self.seconds.read),
-            "reference_bytes_each": round(each),
+            "reference_bytes_each": round(row_bytes),
         }
 
 
@@ -406,10 +406,10 @@ class Reference:
 
 
 def per_second(spent: list[Spent]) -> float:
-    return BATCH * len(spent) / sum(one.wall for one in spent)
+    return BATCH * len(spent) / sum(batch_time.wall for batch_time in spent)
 
 
-def print_buffer_table(ours: Seconds, raw: Seconds, each: float) -> dict[str, float]:
+def print_buffer_table(ours: Seconds, raw: Seconds, row_bytes: float) -> dict[str, float]:
     """Print a table; return the named figures."""
     print(f"{'':34}{'experiences/s':>14}{'p95 of a batch':>18}{'processor, each':>18}")
     for name, spent in (
@@ -424,35 +424,37 @@ def print_buffer_table(ours: Seconds, raw: Seconds, each: float) -> dict[str, fl
         ("bare claim and decoding", raw.read),
     ):
         line(name, spent)
-    print(f"{'bytes on disk for each':34}{each:14,.0f}")
+    print(f"{'bytes on disk for each':34}{row_bytes:14,.0f}")
     return {
         "write_per_s": round(per_second(ours.written)),
         "read_per_s": round(per_second(ours.read)),
-        "bytes_each": round(each),
+        "bytes_each": round(row_bytes),
         **ratios("write_over_copy", ours.written, raw.written),
         **ratios("read_over_copy", ours.read, raw.read),
     }
 
 
 def line(name: str, spent: list[Spent]) -> None:
-    cpu = sum(one.cpu for one in spent) / len(spent) / BATCH
+    cpu = sum(batch_time.cpu for batch_time in spent) / len(spent) / BATCH
     print(
         f"{name:34}{per_second(spent):14,.0f}{p95(spent) * 1000:15.1f} ms{cpu * 1e6:15.0f} µs",
         flush=True,
     )
 
 
-def ratios(name: str, ours: list[Spent], theirs: list[Spent]) -> dict[str, float]:
+def ratios(name: str, ours: list[Spent], reference: list[Spent]) -> dict[str, float]:
     """Return how many times as fast ours is, by wall time and by processor time."""
-    cpu = sum(one.cpu for one in theirs) / sum(one.cpu for one in ours)
+    cpu = sum(batch_time.cpu for batch_time in reference) / sum(
+        batch_time.cpu for batch_time in ours
+    )
     return {
-        name: round(per_second(ours) / per_second(theirs), 3),
+        name: round(per_second(ours) / per_second(reference), 3),
         f"{name}_cpu": round(cpu, 3),
     }
 
 
 def p95(spent: list[Spent]) -> float:
-    walls = sorted(one.wall for one in spent)
+    walls = sorted(batch_time.wall for batch_time in spent)
     return walls[int(0.95 * (len(walls) - 1))]
 
 
@@ -490,7 +492,7 @@ SLICE = 25_000  # groups written by one statement
 MEASURED = 60  # batches
 
 
-def growth(project, most: int) -> dict[str, float]:
+def growth(project, large: int) -> dict[str, float]:
     """Measure our statements on small and on large tables.
 
     Returns the ratios of their 95th percentiles.
@@ -499,7 +501,7 @@ def growth(project, most: int) -> dict[str, float]:
     _, old = through_us(project, "old", samples, 1)
     group_count = GROUPS
     timings = {}
-    for rows in (SMALL, most):
+    for rows in (SMALL, large):
         group_count = copy_groups(old, group_count, rows // REPLIES)
         before = scans()
         timings[rows], _ = through_us(project, f"among-{rows}", samples, MEASURED)
@@ -512,13 +514,13 @@ def growth(project, most: int) -> dict[str, float]:
             f"among {rows:,}: {text}, read from end to end: {', '.join(walked) or 'nothing'}",
             flush=True,
         )
-    pair = f"{format_count(most)}_over_{format_count(SMALL)}"
+    pair = f"{format_count(large)}_over_{format_count(SMALL)}"
     return {
         f"insert_p95_ratio_{pair}": round(
-            p95(timings[most].written) / p95(timings[SMALL].written), 2
+            p95(timings[large].written) / p95(timings[SMALL].written), 2
         ),
         f"claim_p95_ratio_{pair}": round(
-            p95(timings[most].claimed) / p95(timings[SMALL].claimed), 2
+            p95(timings[large].claimed) / p95(timings[SMALL].claimed), 2
         ),
     }
 

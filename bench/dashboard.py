@@ -63,21 +63,23 @@ def parse_arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=200)
     options.add_argument("--rollouts", type=int, default=1_000_000)
-    options.add_argument("--points", type=int, default=5_000_000, help="of metrics, in all runs")
-    options.add_argument("--requests", type=int, default=30, help="requests of each page")
+    options.add_argument(
+        "--points", type=int, default=5_000_000, help=("number of metric rows in all runs")
+    )
+    options.add_argument("--requests", type=int, default=30, help="requests per page")
     options.add_argument(
         "--crowd",
         type=int,
         default=10_000,
-        help="runs that the list of runs is measured with once more",
+        help="number of runs for a second measurement of the list of runs",
     )
     options.add_argument(
         "--minutes",
         type=float,
         default=1.0,
-        help="how long the overview stands open; 0: no browser",
+        help="seconds for which the overview stays open; 0: no browser",
     )
-    options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
+    options.add_argument("--pages", nargs="*", help="names of routes (default: all)")
     return options.parse_args()
 
 
@@ -131,20 +133,20 @@ def list_exceeded(figures: dict[str, float]) -> list[str]:
     return exceeded
 
 
-def run_in_process(work: Callable, *given: object) -> None:
+def run_in_process(work: Callable, *arguments: object) -> None:
     """Run a function in a separate process, so that its leftovers do not affect this one."""
-    child = multiprocessing.get_context("spawn").Process(target=_ready, args=(work, *given))
+    child = multiprocessing.get_context("spawn").Process(target=_ready, args=(work, *arguments))
     child.start()
     child.join()
     if child.exitcode:
         raise SystemExit(f"{work.__name__} ended with {child.exitcode}")
 
 
-def _ready(work: Callable, *given: object) -> None:
+def _ready(work: Callable, *arguments: object) -> None:
     import django
 
     django.setup()
-    work(*given)
+    work(*arguments)
 
 
 # -- pages
@@ -246,8 +248,8 @@ def measure_traffic(person: object, minutes: float) -> dict[str, float]:
         relay(urlsplit(site).port) as (port, passed),
         sync_playwright() as playwright,
     ):
-        here = f"http://127.0.0.1:{port}"
-        where = here + reverse("run", args=["lab", BIG])
+        origin = f"http://127.0.0.1:{port}"
+        address = origin + reverse("run", args=["lab", BIG])
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
@@ -255,11 +257,11 @@ def measure_traffic(person: object, minutes: float) -> dict[str, float]:
         def opened() -> object:
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             context.add_cookies(
-                [{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": here}]
+                [{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": origin}]
             )
             context.add_init_script(f"({DRAWN})()")
             page = context.new_page()
-            page.goto(where)
+            page.goto(address)
             page.wait_for_selector(".curve.large canvas", timeout=PATIENCE_MS)
             return page
 
@@ -289,7 +291,7 @@ def measure_traffic(person: object, minutes: float) -> dict[str, float]:
 
 def commit_steps(page: object, minutes: float) -> int:
     """Commit steps of the run in a separate thread while the page is open; return how many."""
-    done = []
+    commit_times = []
     over = threading.Event()
 
     def work() -> None:
@@ -299,7 +301,7 @@ def commit_steps(page: object, minutes: float) -> int:
         while not over.is_set():
             began = time.monotonic()
             story.step()
-            done.append(began)
+            commit_times.append(began)
             over.wait(max(0.0, STEP_EVERY_S - (time.monotonic() - began)))
         connection.close()
 
@@ -308,7 +310,7 @@ def commit_steps(page: object, minutes: float) -> int:
     page.wait_for_timeout(minutes * 60_000)
     over.set()
     thread.join()
-    return len(done)
+    return len(commit_times)
 
 
 @contextmanager

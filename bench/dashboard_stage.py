@@ -40,10 +40,10 @@ class Sizes:
     @property
     def groups(self) -> dict[str, int]:
         """Return by slug the number of groups of each run."""
-        others = max(0, self.runs - 3)
+        small_runs = max(0, self.runs - 3)
         whole = self.rollouts // GROUP_SIZE
-        share = (1 - LARGEST_SHARE) / others if others else 0
-        sizes = {BIG: LARGEST_SHARE, **{f"run-{n}": share for n in range(others)}}
+        share = (1 - LARGEST_SHARE) / small_runs if small_runs else 0
+        sizes = {BIG: LARGEST_SHARE, **{f"run-{n}": share for n in range(small_runs)}}
         return {
             slug: max(1, round(whole * part / GROUPS_OF_4_STEPS)) * GROUPS_OF_4_STEPS
             for slug, part in sizes.items()
@@ -374,7 +374,7 @@ def _history_statements() -> list[str]:
         ),
         f"""INSERT INTO runs_logline (at, level, event, logger, run_id, worker, fields)
             SELECT now() - ({LOG_LINES} - n) * interval '1 second', 20 + 10 * (n % 50 = 0)::int,
-                'groups_begun', 'workers.explorer',
+                'groups_started', 'workers.explorer',
             CASE WHEN n % 2 = 0 THEN {run.pk} END, 'explorer@lab:' || 1 + n % 2,
                 jsonb_build_object('groups', n)
             FROM generate_series(1, {LOG_LINES}) n""",
@@ -386,14 +386,14 @@ def _history_statements() -> list[str]:
     ]
 
 
-def _copies(model, pk: int, source: str, other: dict[str, str], where: str = "true") -> str:
+def _copies(model, pk: int, source: str, new_columns: dict[str, str], where: str = "true") -> str:
     """Return an INSERT of one copy of the row `pk` per row of `source`, with these columns new."""
     meta = model._meta
     columns = [field.column for field in meta.concrete_fields if field.column != "id"]
-    values = ", ".join(other.get(column, f'old."{column}"') for column in columns)
+    values = ", ".join(new_columns.get(column, f'old."{column}"') for column in columns)
     names = ", ".join(f'"{column}"' for column in columns)
-    own = f'old."{meta.pk.column}" = {pk}'
+    is_original = f'old."{meta.pk.column}" = {pk}'
     return (
         f"INSERT INTO {meta.db_table} ({names}) SELECT {values} {source}, {meta.db_table} old WHERE"
-        f" {where} AND {own}"
+        f" {where} AND {is_original}"
     )

@@ -166,8 +166,8 @@ def mbpp_tokenizer() -> object:
     """Return a tokenizer of the words and marks of all tasks and replies."""
     from workers.policies import tokenizing
 
-    texts = [function_wanted(what, one) for what in FUNCTIONS for one in VARIABLES]
-    texts += [f"```python\ndef f({one}):\n return \n```" for one in VARIABLES]
+    texts = [function_wanted(what, variable) for what in FUNCTIONS for variable in VARIABLES]
+    texts += [f"```python\ndef f({variable}):\n return \n```" for variable in VARIABLES]
     texts += [expression.format("") for expression in FUNCTIONS.values()]
     parts = {part for text in texts for part in re.findall(r"[A-Za-z]+|[^A-Za-z]", text)}
     return tokenizing.of_words_and_blanks(sorted(parts))

@@ -98,12 +98,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--tokens", type=_numbers, default=[6, 25])
-    parser.add_argument("--batches", type=_numbers, default=BATCHES, help="requests at once")
+    parser.add_argument(
+        "--batches", type=_numbers, default=BATCHES, help=("number of simultaneous requests")
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--threads", type=int, default=1, help="of the transformers engine on a CPU"
+        "--threads", type=int, default=1, help="threads of the transformers engine on a CPU"
     )
-    parser.add_argument("--group", type=int, default=8, help="requests with the same prompt")
+    parser.add_argument(
+        "--group", type=int, default=8, help=("number of requests with the same prompt")
+    )
     parser.add_argument("--policy", type=Path)
     return parser.parse_args()
 

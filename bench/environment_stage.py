@@ -101,10 +101,10 @@ def serve_explorer(pipe) -> None:
 
 @contextmanager
 def service() -> Iterator[str]:
-    here, child_end = multiprocessing.Pipe()
+    parent_end, child_end = multiprocessing.Pipe()
     process = spawned(serve_explorer, child_end)
     try:
-        yield here.recv()
+        yield parent_end.recv()
     finally:
         process.kill()
 

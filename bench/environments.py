@@ -66,7 +66,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per measurement")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--port", type=int, default=8361)
     return parser.parse_args()
@@ -76,14 +76,14 @@ def measure_environments(
     policy: str, options: argparse.Namespace, secret: str, address: str
 ) -> dict[str, float]:
     """Measure all kinds of environments with this policy; return the figures by name."""
-    here, child_end = multiprocessing.Pipe()
+    parent_end, child_end = multiprocessing.Pipe()
     process = spawned(explore_until_told, policy, child_end)
     try:
         figures = measure_clients(policy, options, secret) | calling(policy, options, address)
         if policy == "instant":
             figures |= rewarded(options, secret)
-        here.send("enough")
-        if bare := here.recv():
+        parent_end.send("enough")
+        if bare := parent_end.recv():
             figures |= {
                 "bare_ms": statistics.median(bare),
                 "overhead_ms": figures["push_1_ms"] - statistics.median(bare),
@@ -181,15 +181,17 @@ def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
     from apps.environments.models import Episode, EpisodeTurn
 
     with running_run("rewarded", "push-instant"):
-        held: list[int] = []
-        at_once(options.clients, options.port, secret, lambda client: _hold(client, held))
-        held = held[:HELD]
+        episodes: list[int] = []
+        at_once(options.clients, options.port, secret, lambda client: _hold(client, episodes))
+        episodes = episodes[:HELD]
         rewards = [
             {"episode": episode, "turn": turn, "reward": 0.5}
-            for episode in held
+            for episode in episodes
             for turn in range(TURNS - 1)
         ]
-        rewards = [again for n, one in enumerate(rewards) for again in [one] * (1 + (n % 10 == 9))]
+        rewards = [
+            again for n, reward in enumerate(rewards) for again in [reward] * (1 + (n % 10 == 9))
+        ]
         client = Client(options.port, secret)
         began = time.perf_counter()
         for first in range(0, len(rewards), BATCH):
@@ -203,37 +205,43 @@ def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
                 )
         rewards_per_s = len(rewards) / (time.perf_counter() - began)
         began = time.perf_counter()
-        left = list(enumerate(held))
+        results_left = list(enumerate(episodes))
         lock = threading.Lock()
-        at_once(options.clients, options.port, secret, lambda client: _results(client, left, lock))
-        results_per_s = len(held) * 1.1 / (time.perf_counter() - began)
-        turns = EpisodeTurn.objects.filter(episode__in=held, reward__isnull=False)
-        taken = turns.count()
-        closed = Episode.objects.filter(pk__in=held, state=Episode.State.DONE).count()
-        if (taken, closed) != (len(held) * TURNS, len(held)):
+        at_once(
+            options.clients,
+            options.port,
+            secret,
+            lambda client: _results(client, results_left, lock),
+        )
+        results_per_s = len(episodes) * 1.1 / (time.perf_counter() - began)
+        turns = EpisodeTurn.objects.filter(episode__in=episodes, reward__isnull=False)
+        stored_rewards = turns.count()
+        closed = Episode.objects.filter(pk__in=episodes, state=Episode.State.DONE).count()
+        if (stored_rewards, closed) != (len(episodes) * TURNS, len(episodes)):
             raise RuntimeError(
-                f"{taken} rewards of {len(held) * TURNS} and {closed} ends of {len(held)} are in"
+                f"{stored_rewards} rewards of {len(episodes) * TURNS} and {closed} ends of"
+                f" {len(episodes)} are stored"
                 " the table"
             )
-        wait_for_state("their rewards are told", lambda: _count_rewarded(held) == len(held))
+        wait_for_state("their rewards are told", lambda: _count_rewarded(episodes) == len(episodes))
     return {
         "results_per_s": results_per_s,
         "rewards_per_s": rewards_per_s,
-        "counted_twice": counted_twice(held),
+        "counted_twice": counted_twice(episodes),
     }
 
 
-def _hold(client: Client, held: list[int]) -> None:
-    while len(held) < HELD:
-        held.append(play_to_last_action(client, "push-instant", reward=None)[1])
+def _hold(client: Client, episodes: list[int]) -> None:
+    while len(episodes) < HELD:
+        episodes.append(play_to_last_action(client, "push-instant", reward=None)[1])
 
 
-def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) -> None:
+def _results(client: Client, results_left: list[tuple[int, int]], lock: threading.Lock) -> None:
     while True:
         with lock:
-            if not left:
+            if not results_left:
                 return
-            n, episode = left.pop()
+            n, episode = results_left.pop()
         for _ in range(1 + (n % 10 == 9)):
             status, answer = client.ask(
                 "POST", f"/api/v1/episodes/{episode}/result/", {"reward": 0.5}
@@ -242,18 +250,18 @@ def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) 
                 raise RuntimeError(f"result answered {status}: {answer}")
 
 
-def _count_rewarded(held: list[int]) -> int:
+def _count_rewarded(episodes: list[int]) -> int:
     """Return how many of these episodes' rollouts have a reward by the environment."""
     from apps.rewards.models import Reward
 
-    return Reward.objects.filter(rollout__episodes__in=held, source="environment").count()
+    return Reward.objects.filter(rollout__episodes__in=episodes, source="environment").count()
 
 
-def counted_twice(held: list[int]) -> int:
+def counted_twice(episodes: list[int]) -> int:
     """Return the episodes whose rollout's reward is not the sum of distinct rewards."""
     from apps.rewards.models import Reward
 
-    words = Reward.objects.filter(rollout__episodes__in=held, source="environment").values_list(
+    words = Reward.objects.filter(rollout__episodes__in=episodes, source="environment").values_list(
         "value", flat=True
     )
     return sum(abs(value - 0.5 * TURNS) > 1e-9 for value in words)
@@ -274,10 +282,10 @@ def print_environment_table(rows: dict[str, dict[str, float]]) -> None:
         for policy, row in rows.items()
         for name, value in row.items()
     }
-    named = {
+    flat = {
         name: next(round(row[name], 1) for row in rows.values() if name in row) for name in AIMS
     }
-    print(json.dumps(figures | named | {"aims": AIMS}))
+    print(json.dumps(figures | flat | {"aims": AIMS}))
 
 
 if __name__ == "__main__":

@@ -52,17 +52,21 @@ class Figures:
 
     @classmethod
     def of(cls, judged: Sequence[Judged]) -> "Figures":
-        wrong = [one for one in judged if not one.pair.is_right]
-        right = [one for one in judged if one.pair.is_right]
+        wrong = [judgement for judgement in judged if not judgement.pair.is_right]
+        right = [judgement for judgement in judged if judgement.pair.is_right]
         return cls(
             pairs=len(judged),
-            right=sum(one.is_right for one in judged),
+            right=sum(judgement.is_right for judgement in judged),
             wrong_answers=len(wrong),
-            false_payments=sum(one.value == 1.0 for one in wrong),
+            false_payments=sum(judgement.value == 1.0 for judgement in wrong),
             right_answers=len(right),
-            false_refusals=sum(one.value is not None and one.value != 1.0 for one in right),
-            nulls=sum(one.value is None for one in judged),
-            milliseconds=1000 * sum(one.seconds for one in judged) / max(1, len(judged)),
+            false_refusals=sum(
+                judgement.value is not None and judgement.value != 1.0 for judgement in right
+            ),
+            nulls=sum(judgement.value is None for judgement in judged),
+            milliseconds=1000
+            * sum(judgement.seconds for judgement in judged)
+            / max(1, len(judged)),
         )
 
     @property
@@ -126,20 +130,20 @@ def judge_pairs(judge: Judge, drawn: Sequence[Pair]) -> list[Judged]:
 
 def misjudged(drawn: Sequence[Pair]) -> list[Pair]:
     """List the pairs that their scorer judges otherwise than they were made."""
-    return [one.pair for one in judge_pairs(by_scorer, drawn) if not one.is_right]
+    return [judgement.pair for judgement in judge_pairs(by_scorer, drawn) if not judgement.is_right]
 
 
 def print_class_table(judged: Sequence[Judged], name: str) -> dict[str, Figures]:
     """Print a table by class, and give its lines."""
     lines: dict[str, list[Judged]] = defaultdict(list)
-    for one in judged:
-        lines[f"{one.pair.scorer}: {one.pair.category}"].append(one)
+    for judgement in judged:
+        lines[f"{judgement.pair.scorer}: {judgement.pair.category}"].append(judgement)
     lines["all"] = list(judged)
-    figures = {line: Figures.of(own) for line, own in lines.items()}
+    figures = {line: Figures.of(class_figures) for line, class_figures in lines.items()}
     print(f"| {name} | pairs | right | paid though wrong | refused though right | NULL | ms |")
     print("|---|---|---|---|---|---|---|")
-    for line, own in figures.items():
-        print(f"| {line} | {' | '.join(own.cells())} |")
+    for line, class_figures in figures.items():
+        print(f"| {line} | {' | '.join(class_figures.cells())} |")
     print()
     return figures
 
@@ -162,9 +166,9 @@ def main() -> int:
         judge_pairs(by_library, mathematics[:3])
         library = print_class_table(judge_pairs(by_library, mathematics), "math-verify alone")
         summary |= {"library": round(library["all"].accuracy, 4)}
-    for one in ours:
-        if not one.is_right:
-            print(f"misjudged: {one.pair} got {one.value}")
+    for judgement in ours:
+        if not judgement.is_right:
+            print(f"misjudged: {judgement.pair} got {judgement.value}")
     print(json.dumps(summary))
     return 0 if figures["all"].accuracy >= TARGET else 1
 

@@ -97,8 +97,8 @@ class Growth:
 
     def note(self, name: str, size: int, spent: Sequence[Spent]) -> None:
         """Keep the medians of these times, and print them."""
-        wall = statistics.median(one.wall for one in spent)
-        cpu = statistics.median(one.cpu for one in spent)
+        wall = statistics.median(call_time.wall for call_time in spent)
+        cpu = statistics.median(call_time.cpu for call_time in spent)
         self.medians.setdefault(name, {})[size] = Spent(wall, cpu)
         print(f"{name:28}{size:12,}{wall * 1e3:12.2f} ms{cpu * 1e3:12.2f} ms cpu", flush=True)
 
@@ -130,7 +130,7 @@ def main() -> None:
     for unit in ("ms", "cpu_ms"):
         of_rules = [document[f"draw: {rule}"] for rule in RULES]
         key = unit if unit == "cpu_ms" else "wall_ms"
-        document[f"worst_draw_{unit}"] = max(one[key][-1] for one in of_rules)
+        document[f"worst_draw_{unit}"] = max(by_size[key][-1] for by_size in of_rules)
     print(json.dumps(document))
 
 
@@ -141,8 +141,12 @@ def parse_options() -> argparse.Namespace:
         ("rollouts", (1000, 10_000)),
         ("runs", (10, 100)),
     ):
-        parser.add_argument(f"--{name}", type=int, nargs="+", default=sizes, help="sizes, rising")
-    parser.add_argument("--rounds", type=int, default=5, help="calls of which the median is taken")
+        parser.add_argument(
+            f"--{name}", type=int, nargs="+", default=sizes, help=("sizes in increasing order")
+        )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help=("number of calls; the median is reported")
+    )
     return parser.parse_args()
 
 

@@ -420,7 +420,10 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     listed = [*AIMS, EVERYTHING]
     parser.add_argument(
-        "--budgets", type=lambda text: text.split(","), default=listed, help="decisions, or all"
+        "--budgets",
+        type=lambda text: text.split(","),
+        default=listed,
+        help=("comma-separated numbers of decisions (default: all of them)"),
     )
     parser.add_argument(
         "--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1]
@@ -430,11 +433,13 @@ def parse_options() -> argparse.Namespace:
         "--rewrites",
         type=int,
         default=0,
-        help="so many of the decisions ask for a rewrite, which MIX imitates",
+        help="number of decisions that ask for a rewrite, which MIX trains on",
     )
     parser.add_argument("--var", type=Path, help="empty folder for data, weights and logs")
     parser.add_argument(
-        "--results", type=Path, help="lines of JSON: what has been run is not run again"
+        "--results",
+        type=Path,
+        help=("JSON lines of results; cells that are already in it are skipped"),
     )
     parser.add_argument("--port", type=int, default=8331)
     return parser.parse_args()

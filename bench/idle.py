@@ -190,10 +190,10 @@ def print_idle_table(state: str, figures: Mapping[str, Any]) -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--window", type=float, default=60.0, help="seconds over which the processor is watched"
+        "--window", type=float, default=60.0, help="seconds for which CPU time is measured"
     )
     parser.add_argument("--port", type=int, default=8341)
-    parser.add_argument("--runs", type=int, default=1, help="runs that wait for people")
+    parser.add_argument("--runs", type=int, default=1, help="number of runs that wait for people")
     return parser.parse_args()
 
 

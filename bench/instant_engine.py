@@ -46,8 +46,8 @@ class InstantEngine:
     def drain(self, timeout: float) -> list[Delta]:
         with self.came:
             ends = time.monotonic() + timeout
-            while not self.news and (left := ends - time.monotonic()) > 0:
-                self.came.wait(left)
+            while not self.news and (remaining_s := ends - time.monotonic()) > 0:
+                self.came.wait(remaining_s)
             news = self.news
             self.news = []
         return news

@@ -208,7 +208,7 @@ def expert_batches(
 
     They are empty for plans without experts.
     """
-    shown = [
+    demonstrations = [
         expert_row(task, tokenizer)
         for task in generators.find_generator("sort")(DEMONSTRATIONS, SHOWN_SEED)
     ]
@@ -217,7 +217,7 @@ def expert_batches(
     waiting = []
     while True:
         if len(waiting) < rows:
-            waiting += order.sample(shown, len(shown))
+            waiting += order.sample(demonstrations, len(demonstrations))
         yield [waiting.pop() for _ in range(rows)]
 
 
@@ -351,9 +351,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--every",
         action="store_true",
-        help="one run of every algorithm of the table, instead of the cells",
+        help="run every algorithm of the table once instead of the cells",
     )
-    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--report", action="store_true", help="only print the results so far")
     options = parser.parse_args()
     if unknown := set(options.cells) - CELLS.keys() - EVERY_ROW.keys():
         parser.error(f"--cells: no {', '.join(sorted(unknown))}; known: {', '.join(CELLS)}")

@@ -53,8 +53,12 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--watchers", type=int, default=200)
-    parser.add_argument("--rollouts", type=int, default=16, help="streaming at once")
-    parser.add_argument("--tokens-per-s", type=float, default=30.0, help="of each rollout")
+    parser.add_argument(
+        "--rollouts", type=int, default=16, help=("number of rollouts that stream at once")
+    )
+    parser.add_argument(
+        "--tokens-per-s", type=float, default=30.0, help=("tokens per second of each rollout")
+    )
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--port", type=int, default=8441)
     return parser.parse_args()
@@ -125,14 +129,14 @@ def stream_rollouts(
         writer.started(rollout, 1, "why?", 0)
     writer.flush(at_once=True)
     began = time.monotonic()
-    made = 0
+    sent_tokens = 0
     total = int(tokens_per_s * seconds)
-    while made < total:
-        due = min(total, int((time.monotonic() - began) * tokens_per_s))
-        for offset in range(made, due):
+    while sent_tokens < total:
+        due_tokens = min(total, int((time.monotonic() - began) * tokens_per_s))
+        for offset in range(sent_tokens, due_tokens):
             for rollout in numbers:
                 writer.add(rollout, offset, f"{time.clock_gettime(CLOCK):.6f} ", (-0.5,), 0)
-        made = due
+        sent_tokens = due_tokens
         writer.flush()
         time.sleep(0.005)
     for rollout in numbers:
@@ -217,7 +221,7 @@ class Watched:
         self.lost += max(0, chunk["o"] - place)
         self.doubled += max(0, place - chunk["o"])
         at[chunk["r"]] = max(place, chunk["o"] + chunk["n"])
-        self.delays += [(received_at - float(made)) * 1000 for made in chunk["x"].split()]
+        self.delays += [(received_at - float(sent_at)) * 1000 for sent_at in chunk["x"].split()]
 
 
 async def watch_socket(
@@ -319,7 +323,7 @@ def measure_watchers(
 
 def print_watcher_table(options: argparse.Namespace, rows: dict[str, dict[str, float]]) -> None:
     hub = rows["hub"]
-    other = rows["group_send"]
+    group_send = rows["group_send"]
     print(
         f"{options.watchers} watchers, {options.rollouts} rollouts at {options.tokens_per_s:g}"
         f" tokens/s, {options.seconds:g} s"
@@ -335,10 +339,10 @@ def print_watcher_table(options: argparse.Namespace, rows: dict[str, dict[str, f
             )
         )
     figures = {name: round(value, 3) for name, value in hub.items()}
-    figures |= {f"group_send_{name}": round(value, 3) for name, value in other.items()}
+    figures |= {f"group_send_{name}": round(value, 3) for name, value in group_send.items()}
     ratios = {
-        "p99_ratio": other["p99_ms"] / hub["p99_ms"],
-        "cpu_ratio": other["web_cpu"] / max(hub["web_cpu"], 1e-9),
+        "p99_ratio": group_send["p99_ms"] / hub["p99_ms"],
+        "cpu_ratio": group_send["web_cpu"] / max(hub["web_cpu"], 1e-9),
     }
     print(json.dumps(figures | {name: round(value, 2) for name, value in ratios.items()}))
 

@@ -127,14 +127,14 @@ def last_json(command: list[object]) -> dict:
     The program is a script of this folder, or -m and a module.
     """
     program = command if command[0] == "-m" else [ROOT / "bench" / command[0], *command[1:]]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *map(str, program)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def where_the_seconds_go(var: Path) -> dict[str, float]:

@@ -85,7 +85,7 @@ def thousands(draw: random.Random) -> Drawn:
 
 
 def units(draw: random.Random) -> Drawn:
-    n, unit, other = (
+    n, unit, other_unit = (
         draw.randrange(2, 500),
         *draw.sample(("cm", "m", "km", "kg", "seconds", "hours"), 2),
     )
@@ -102,7 +102,7 @@ def units(draw: random.Random) -> Drawn:
             ("<n>", f"{n + 2} apples", False),
         ),
         n=n,
-        other=other,
+        other=other_unit,
         unit=unit,
     )
 
@@ -163,10 +163,10 @@ def bases(draw: random.Random) -> Drawn:
     base = draw.randrange(2, 8)
     value = draw.randrange(20, 900)
     digits = ""
-    rest = value
-    while rest:
-        digits = str(rest % base) + digits
-        rest = rest // base
+    remaining = value
+    while remaining:
+        digits = str(remaining % base) + digits
+        remaining = remaining // base
     yield from filled(
         (
             ("<digits>_<base>", "<digits>_{<base>}", True),

@@ -199,7 +199,7 @@ def _signs(draw: random.Random) -> Drawn:
     )
 
 
-def _named(draw: random.Random) -> Drawn:
+def _named_value(draw: random.Random) -> Drawn:
     n, m = draw.sample(range(2, 60), 2)
     for name in ("f(3)", "|CD|", "\\sin B", "\\frac{KL}{MN}", "a_{10}", "P(A)", "\\angle ABC"):
         yield from filled(
@@ -471,13 +471,13 @@ def _questions(draw: random.Random) -> Iterator[tuple[str, str, str, bool]]:
     yield from _boxed(f"What is {times}?", str(a * b), wrong=(times, f"{b}*{a}"), right=str(a * b))
     root = str(Fraction(b - a, c))
     line = f"{c}x + {a}"
-    same = (f"{line} = {b}", f"{b} = {line}")
-    yield from _boxed(f"Solve {line} = {b}.", f"x = {root}", wrong=same, right=root)
+    repetitions = (f"{line} = {b}", f"{b} = {line}")
+    yield from _boxed(f"Solve {line} = {b}.", f"x = {root}", wrong=repetitions, right=root)
     product = f"x^2 + {a + b}x + {a * b}"
     factors = f"(x + {a})(x + {b})"
-    same = (factors, f"(x + {b})({a} + x)")
+    repetitions = (factors, f"(x + {b})({a} + x)")
     turned = f"{a * b} + {a + b}x + x^2"
-    yield from _boxed(f"Expand {factors}.", product, wrong=same, right=turned)
+    yield from _boxed(f"Expand {factors}.", product, wrong=repetitions, right=turned)
     yield f"Factor {product}.", f"(x+{a})(x+{b})", product, False
     yield f"What is {10 * c}% of 100?", str(10 * c), f"{10 * c}%", False
     yield f"Write {a}/4 as a decimal.", str(a / 4), f"{a}/4", False
@@ -518,7 +518,7 @@ BOXED: dict[str, Rule] = {
     "bases": math_numbers.bases,
     "repeating decimals": math_numbers.repeating,
     "ratios": math_numbers.ratios,
-    "named values": _named,
+    "named values": _named_value,
     "sets of numbers": _real_sets,
     "printed decimals": math_numbers.printed,
     "approximations": math_numbers.approximations,

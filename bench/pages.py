@@ -104,8 +104,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--runs", type=int, default=6)
     options.add_argument("--rollouts", type=int, default=8_000)
-    options.add_argument("--points", type=int, default=40_000, help="of metrics, in all runs")
-    options.add_argument("--requests", type=int, default=5, help="requests for the processor time")
+    options.add_argument("--points", type=int, default=40_000, help="metric rows in all runs")
+    options.add_argument(
+        "--requests", type=int, default=5, help=("number of requests for measuring CPU time")
+    )
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
     arguments = options.parse_args()
     pages = [page for page in list_pages() if not arguments.pages or page.name in arguments.pages]
@@ -187,37 +189,37 @@ class Wire:
     def __init__(self, context: "BrowserContext", page: "Tab") -> None:
         self.bytes = 0.0
         self.requested: set[str] = set()
-        self.kept: set[str] = set()
+        self.cached: set[str] = set()
         self.under_way: set[str] = set()
         session = context.new_cdp_session(page)
-        session.on("Network.requestWillBeSent", self._asked)
-        session.on("Network.requestServedFromCache", self._kept)
-        session.on("Network.responseReceived", self._answered)
-        session.on("Network.loadingFinished", self._came)
-        session.on("Network.loadingFailed", self._ended)
+        session.on("Network.requestWillBeSent", self._note_request)
+        session.on("Network.requestServedFromCache", self._note_cached)
+        session.on("Network.responseReceived", self._note_response)
+        session.on("Network.loadingFinished", self._note_finished)
+        session.on("Network.loadingFailed", self._note_ended)
         session.send("Network.enable")
 
     @property
     def requests(self) -> int:
-        return len(self.requested - self.kept)
+        return len(self.requested - self.cached)
 
-    def _asked(self, event: dict) -> None:
+    def _note_request(self, event: dict) -> None:
         if event["request"]["url"].startswith("http"):
             self.requested.add(event["requestId"])
             self.under_way.add(event["requestId"])
 
-    def _kept(self, event: dict) -> None:
-        self.kept.add(event["requestId"])
+    def _note_cached(self, event: dict) -> None:
+        self.cached.add(event["requestId"])
 
-    def _answered(self, event: dict) -> None:
+    def _note_response(self, event: dict) -> None:
         if event["response"].get("fromDiskCache"):
-            self._kept(event)
+            self._note_cached(event)
 
-    def _came(self, event: dict) -> None:
+    def _note_finished(self, event: dict) -> None:
         self.bytes += event["encodedDataLength"]
-        self._ended(event)
+        self._note_ended(event)
 
-    def _ended(self, event: dict) -> None:
+    def _note_ended(self, event: dict) -> None:
         self.under_way.discard(event["requestId"])
 
 
@@ -268,11 +270,11 @@ def print_head() -> None:
 def print_row(row: dict) -> None:
     notes = "; ".join(list_excesses(row))
     for way in ("cold", "warm"):
-        one = row[way]
+        figures = row[way]
         head = f"{row['page']:26}{row['cpu_ms']:8.1f} ms" if way == "cold" else " " * 37
         print(
-            f"{head}  {way:6}{one['first_byte_ms']:9.1f} ms{one['kb']:8.1f}"
-            f"{one['requests']:10}{one['painted_ms']:7} ms{one['shift']:8.3f}"
+            f"{head}  {way:6}{figures['first_byte_ms']:9.1f} ms{figures['kb']:8.1f}"
+            f"{figures['requests']:10}{figures['painted_ms']:7} ms{figures['shift']:8.3f}"
             f"{'  ' + notes if way == 'cold' and notes else ''}",
             flush=True,
         )

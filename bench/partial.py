@@ -182,14 +182,14 @@ def tail(options: argparse.Namespace) -> None:
 
     begin_rollout = PartialRollouts.begin
 
-    def begin(of_session, rollout, group, kept, version) -> None:
+    def begin(of_session, rollout, group, saved, version) -> None:
         first = min(group.rollouts.values_list("pk", flat=True))
         is_long = (
             unit(SEED, "long", group.draw_index, rollout.rollout_id - first) < 1 / options.one_in
         )
         length = options.short * (options.times if is_long else 1)
         rollout.plan = replace(rollout.plan, max_tokens=length, room=length)
-        begin_rollout(of_session, rollout, group, kept, version)
+        begin_rollout(of_session, rollout, group, saved, version)
 
     PartialRollouts.begin = begin
 
@@ -244,8 +244,8 @@ def partial_figures(
     from apps.buffer.models import StepItem
 
     seconds, cpu_s = (last - first for first, last in zip(commits[0], commits[-1], strict=True))
-    taken = StepItem.objects.filter(step__run=run, step__number__gt=1)
-    totals = taken.aggregate(
+    step_items = StepItem.objects.filter(step__run=run, step__number__gt=1)
+    totals = step_items.aggregate(
         tokens=Sum("experience__rollout__completion_tokens"),
         staleness=Avg(F("step__version") - F("experience__weight_version")),
     )
@@ -266,20 +266,23 @@ def partial_figures(
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--short", type=int, default=16, help="tokens of most answers")
-    parser.add_argument("--times", type=int, default=16, help="as long are the long ones")
-    parser.add_argument("--one-in", type=int, default=16, help="so many answers is long")
-    parser.add_argument("--slice", type=int, default=128, help="tokens in one go")
+    parser.add_argument("--short", type=int, default=16, help="tokens of a short answer")
     parser.add_argument(
-        "--groups", type=int, nargs="+", default=[4, 16], help="groups in an update"
+        "--times",
+        type=int,
+        default=16,
+        help=("length of a long answer, as a multiple of a short one"),
     )
-    parser.add_argument("--size", type=int, default=4, help="answers in a group")
+    parser.add_argument("--one-in", type=int, default=16, help="one answer in this many is long")
+    parser.add_argument("--slice", type=int, default=128, help="tokens per slice")
+    parser.add_argument("--groups", type=int, nargs="+", default=[4, 16], help="groups per update")
+    parser.add_argument("--size", type=int, default=4, help="answers per group")
     parser.add_argument("--staleness", type=int, default=4)
     parser.add_argument(
         "--over",
         type=float,
         default=1.5,
-        help="groups begun beyond what the next weights need, by an update's",
+        help="groups started beyond those of the next update, as a multiple of an update's groups",
     )
     parser.add_argument("--parameters", type=float, default=1e6)
     return parser.parse_args()

@@ -97,12 +97,12 @@ class PeopleLoop(Loop):
     def _predictions(
         self, repeated_tasks: list, completions: list[list[int]], texts: list[str], truths: list
     ) -> list[float]:
-        seen = self._seen(repeated_tasks, completions, texts)
-        self._ask(repeated_tasks, seen, [truth.value for truth in truths])
-        means, deviations = self.learner.fit().predict(seen)
+        features = self._extract_features(repeated_tasks, completions, texts)
+        self._ask(repeated_tasks, features, [truth.value for truth in truths])
+        means, deviations = self.learner.fit().predict(features)
         return (means - self.plan.people.rater_model.pessimism * deviations).tolist()
 
-    def _seen(
+    def _extract_features(
         self, repeated_tasks: list, completions: list[list[int]], texts: list[str]
     ) -> list[ReplyFeatures]:
         rows = [
@@ -115,24 +115,31 @@ class PeopleLoop(Loop):
             for task, text, surprise in zip(repeated_tasks, texts, nlls, strict=True)
         ]
 
-    def _ask(self, repeated_tasks: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
+    def _ask(
+        self, repeated_tasks: list, features: list[ReplyFeatures], truths: list[float]
+    ) -> None:
         """Rate random rows, in different groups as far as possible."""
-        due = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
+        scheduled = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
-        rewrites = max(0, due.rewrites - self.rewritten)
-        stars = max(0, due.decisions - self.decisions - rewrites)
-        order = sorted(range(len(seen)), key=lambda _: self.chance.random())
+        rewrites = max(0, scheduled.rewrites - self.rewritten)
+        stars = max(0, scheduled.decisions - self.decisions - rewrites)
+        order = sorted(range(len(features)), key=lambda _: self.chance.random())
         size = self.plan.group_size
-        taken = {}
+        rows_by_group = {}
         for n in order:
-            taken.setdefault(n // size, []).append(n)
+            rows_by_group.setdefault(n // size, []).append(n)
         spread = [
-            rows[place] for place in range(size) for rows in taken.values() if place < len(rows)
+            rows[place]
+            for place in range(size)
+            for rows in rows_by_group.values()
+            if place < len(rows)
         ]
         for n in spread[:stars]:
             rater = self.chance.randrange(len(RATERS))
             self.learner.learn(
-                ValuedReply(seen[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater)
+                ValuedReply(
+                    features[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater
+                )
             )
         for n in spread[stars : stars + rewrites]:
             self.experts.append(self._rewrite(repeated_tasks[n]))

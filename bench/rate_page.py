@@ -47,7 +47,7 @@ GAPS = """() => {
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--decisions", type=int, default=60)
-    options.add_argument("--words", type=int, default=120, help="in each reply")
+    options.add_argument("--words", type=int, default=120, help="words in each reply")
     arguments = options.parse_args()
     with installation():
         cookie = create_rated_run(arguments)
@@ -152,27 +152,29 @@ def measure_rate_page(site: str, cookie: dict[str, str], decisions: int) -> dict
 def weigh(context: object, page: object, go: object) -> tuple[float, int]:
     """Return kB on the wire and the number of requests, until the page is idle."""
     session = context.new_cdp_session(page)
-    seen = {"bytes": 0, "cached": set(), "requested": set()}
+    traffic = {"bytes": 0, "cached": set(), "requested": set()}
     session.send("Network.enable")
-    session.on("Network.requestWillBeSent", lambda event: seen["requested"].add(event["requestId"]))
     session.on(
-        "Network.requestServedFromCache", lambda event: seen["cached"].add(event["requestId"])
+        "Network.requestWillBeSent", lambda event: traffic["requested"].add(event["requestId"])
+    )
+    session.on(
+        "Network.requestServedFromCache", lambda event: traffic["cached"].add(event["requestId"])
     )
     session.on(
         "Network.responseReceived",
         lambda event: (
-            event["response"].get("fromDiskCache") and seen["cached"].add(event["requestId"])
+            event["response"].get("fromDiskCache") and traffic["cached"].add(event["requestId"])
         ),
     )
     session.on(
         "Network.loadingFinished",
-        lambda event: seen.update(bytes=seen["bytes"] + event["encodedDataLength"]),
+        lambda event: traffic.update(bytes=traffic["bytes"] + event["encodedDataLength"]),
     )
     go()
     page.wait_for_selector("[data-item]")
     page.wait_for_load_state("networkidle")
     session.detach()
-    return round(seen["bytes"] / 1000, 1), len(seen["requested"] - seen["cached"])
+    return round(traffic["bytes"] / 1000, 1), len(traffic["requested"] - traffic["cached"])
 
 
 def submit_answers(page: object, decisions: int) -> list[float]:

@@ -96,9 +96,14 @@ def measure_rating_api(
                     doubles = doubles + len(timing.slots) - len(set(timing.slots))
         largest = run
     if claims < options.claims:
-        each = -(-(options.claims - claims) // max(options.clients))
+        claims_each = -(-(options.claims - claims) // max(options.clients))
         timing = together(
-            "web", options.port, largest, stage.raters[: max(options.clients)], WAIT_S * 10, each
+            "web",
+            options.port,
+            largest,
+            stage.raters[: max(options.clients)],
+            WAIT_S * 10,
+            claims_each,
         )
         claims = claims + len(timing.slots)
         doubles = doubles + len(timing.slots) - len(set(timing.slots))
@@ -133,22 +138,22 @@ def print_rating_table(
     by_case = {(row["size"], row["clients"], row["kind"]): row for row in rows}
     meant = MEANT if MEANT in options.sizes else max(options.sizes)
     few = min(options.sizes)
-    many = max(options.sizes)
+    largest = max(options.sizes)
     facts: dict[str, object] = {"items": meant}
     for clients in options.clients:
         web_row = by_case[meant, clients, "web"]
         bare_row = by_case[meant, clients, "bare"]
         facts[f"ratings_per_s_{clients}"] = round(web_row["per_s"], 1)
         facts[f"ratings_per_s_{clients}_over_bare"] = round(web_row["per_s"] / bare_row["per_s"], 3)
-    one = by_case[meant, options.clients[0], "web"]
+    usual = by_case[meant, options.clients[0], "web"]
     name = "100k" if meant == MEANT else str(meant)
     facts |= {
-        f"next_p95_ms_{name}": round(one["next_p95_ms"], 1),
-        f"submit_p95_ms_{name}": round(one["submit_p95_ms"], 1),
+        f"next_p95_ms_{name}": round(usual["next_p95_ms"], 1),
+        f"submit_p95_ms_{name}": round(usual["submit_p95_ms"], 1),
     }
     facts |= {
-        f"{step}_p50_{many}_over_{few}": round(
-            by_case[many, options.clients[0], "web"][f"{step}_p50_ms"]
+        f"{step}_p50_{largest}_over_{few}": round(
+            by_case[largest, options.clients[0], "web"][f"{step}_p50_ms"]
             / by_case[few, options.clients[0], "web"][f"{step}_p50_ms"],
             2,
         )
@@ -167,12 +172,15 @@ def parse_options() -> argparse.Namespace:
         "--sizes",
         type=numbers,
         default=[1_000, 100_000, 1_000_000],
-        help="waiting items, from few to many",
+        help="numbers of waiting items, in increasing order",
     )
     parser.add_argument("--clients", type=numbers, default=[1, 8])
     parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
     parser.add_argument(
-        "--claims", type=int, default=10_000, help="web claims in all, looked through for doubles"
+        "--claims",
+        type=int,
+        default=10_000,
+        help=("total number of claims, which are checked for duplicates"),
     )
     parser.add_argument("--port", type=int, default=8431)
     return parser.parse_args()

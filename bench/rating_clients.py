@@ -144,19 +144,19 @@ def rate(face: Browser | Bare, start, seconds: float, at_most: int, timings) -> 
 
 def decide(face: Browser | Bare, timing: Timing) -> bool:
     began = time.perf_counter()
-    held = face.next()
+    claim = face.next()
     claimed_at = time.perf_counter()
-    if held is None:
+    if claim is None:
         return False
-    face.submit(*held)
+    face.submit(*claim)
     timing.next_s.append(claimed_at - began)
     timing.submit_s.append(time.perf_counter() - claimed_at)
-    timing.slots.append(held[0])
+    timing.slots.append(claim[0])
     return True
 
 
-def client(kind: str, where: object, run: int, rater: Rater, *rest: object) -> None:
-    rate(Browser(where, run, rater) if kind == "web" else Bare(where, run, rater), *rest)
+def client(kind: str, where: object, run: int, rater: Rater, *arguments: object) -> None:
+    rate(Browser(where, run, rater) if kind == "web" else Bare(where, run, rater), *arguments)
 
 
 def together(

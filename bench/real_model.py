@@ -112,9 +112,9 @@ def updates(shape: str, options: argparse.Namespace) -> dict[str, Any]:
         by_trainer[f"{trainer} {precision}"] = figures
     ours = by_trainer["ours float32"]
     for name in ("trl", "trl_all_logits"):
-        theirs = by_trainer[f"{name} float32"]
-        if ours and theirs:
-            by_trainer[f"over_{name}"] = round(ours["processor_s"] / theirs["processor_s"], 3)
+        trl = by_trainer[f"{name} float32"]
+        if ours and trl:
+            by_trainer[f"over_{name}"] = round(ours["processor_s"] / trl["processor_s"], 3)
     return by_trainer
 
 
@@ -229,11 +229,11 @@ def rows(prompt: int, answer: int) -> list[Any]:
     from workers.trainer.collate import Row
 
     draw = random.Random(0)
-    made = []
+    samples = []
     for place in range(ROWS):
         if place % GROUP == 0:
             question = tuple(draw.choice(VOCABULARY) for _ in range(prompt))
-        made.append(
+        samples.append(
             Row(
                 prompt_ids=question,
                 completion_ids=tuple(draw.choice(VOCABULARY) for _ in range(answer)),
@@ -242,7 +242,7 @@ def rows(prompt: int, answer: int) -> list[Any]:
                 advantage=(-1.0) ** place,
             )
         )
-    return made
+    return samples
 
 
 # -- engines, in a process of their own ------------------------------------------------------------
@@ -275,10 +275,10 @@ def measure_engines(options: argparse.Namespace) -> dict[str, Any]:
     finally:
         for engine in engines.values():
             engine.stop()
-    figures: dict[str, Any] = {name: round(max(each), 1) for name, each in speeds.items()}
+    figures: dict[str, Any] = {name: round(max(rates), 1) for name, rates in speeds.items()}
     if "vllm" in speeds:
         pairs = zip(speeds["transformers"], speeds["vllm"], strict=True)
-        figures["over_vllm"] = round(statistics.median(ours / theirs for ours, theirs in pairs), 3)
+        figures["over_vllm"] = round(statistics.median(ours / vllm for ours, vllm in pairs), 3)
     return figures
 
 
@@ -291,7 +291,7 @@ def run(command: list[str], options: argparse.Namespace) -> str | None:
     """
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *command],
             cwd=ROOT,
             env=environment,
@@ -303,7 +303,7 @@ def run(command: list[str], options: argparse.Namespace) -> str | None:
     except subprocess.TimeoutExpired:
         print(f"{' '.join(command[:4])}: more than {options.limit:g} s", file=sys.stderr)
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 def last_json(command: list[str], options: argparse.Namespace) -> dict | None:
@@ -345,8 +345,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--shapes", type=lambda text: text.split(","), default=["45+10", "64+64"])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--policy", type=Path, help="sealed folder of the model; made if missing")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds of one measurement")
+    parser.add_argument(
+        "--policy", type=Path, help=("sealed folder of the model; created if it does not exist")
+    )
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds per measurement")
     measured = ["ours", "trl", "trl_all_logits", "engines"]
     parser.add_argument("--measure", choices=measured, help=argparse.SUPPRESS)
     parser.add_argument("--precision", default="float32", help=argparse.SUPPRESS)

@@ -125,14 +125,14 @@ def bare_round(session, prompts: list[tuple[int, ...]], options: argparse.Namesp
     sampling = Sampling(options.tokens, 1.0, session.chat_tokenizer.stop_token_ids)
     began = time.perf_counter()
     tokens = 0
-    left = len(prompts)
+    unfinished = len(prompts)
     session.engine.submit(
         [Request(f"bare-{began}-{n}", ids, sampling) for n, ids in enumerate(prompts)]
     )
-    while left:
+    while unfinished:
         for delta in session.engine.drain(0.05):
             tokens += len(delta.token_ids)
-            left -= delta.stop_reason is not None
+            unfinished -= delta.stop_reason is not None
     return tokens / (time.perf_counter() - began)
 
 

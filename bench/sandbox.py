@@ -96,19 +96,19 @@ def read_stdout(run: Callable[[bytes], GuestResult]) -> bytes:
 
 
 def measure_starts(start: Callable[[], bytes], seconds: float) -> dict[str, float]:
-    taken: list[float] = []
+    durations: list[float] = []
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends or len(taken) < 20:
+    while time.monotonic() < ends or len(durations) < 20:
         began = time.monotonic()
         if start() != b"1\n":
             raise RuntimeError("a start gave nothing")
-        taken.append(time.monotonic() - began)
-    quantiles = statistics.quantiles(taken, n=20)
+        durations.append(time.monotonic() - began)
+    quantiles = statistics.quantiles(durations, n=20)
     return {
-        "p50_s": statistics.median(taken),
+        "p50_s": statistics.median(durations),
         "p95_s": quantiles[-1],
         "per_second": starts_per_second(start, seconds),
-        "starts": len(taken),
+        "starts": len(durations),
     }
 
 
@@ -118,15 +118,15 @@ def starts_per_second(start: Callable[[], bytes], seconds: float) -> float:
     began = time.monotonic()
 
     def keep_on(_: int) -> int:
-        done = 0
+        start_count = 0
         while time.monotonic() < began + seconds:
             start()
-            done += 1
-        return done
+            start_count += 1
+        return start_count
 
     with ThreadPoolExecutor(several) as threads:
-        done = sum(threads.map(keep_on, range(several)))
-    return done / (time.monotonic() - began)
+        start_count = sum(threads.map(keep_on, range(several)))
+    return start_count / (time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -100,14 +100,14 @@ def create_seat_runs(var: Path, options: argparse.Namespace) -> dict[str, list]:
         "max_staleness": 1000,
         "sampling": {"max_tokens": 16},
     }
-    made = {
+    runs = {
         "train": [begin_seat_run(project, f"train-{n}", training) for n in range(TRAIN)],
         "serve": [begin_seat_run(project, "serve", serving)],
         "wait": [begin_seat_run(project, f"wait-{n}", training | people) for n in range(WAIT)],
     }
-    for run in made["wait"]:
+    for run in runs["wait"]:
         stand_with_people(run)
-    return made
+    return runs
 
 
 def begin_seat_run(project, slug: str, plan: dict):
@@ -124,8 +124,8 @@ def stand_with_people(run) -> None:
     from apps.rollouts.models import Group
 
     opened = Group.open(run, "bench", 60, 1000, 0)
-    held = Group.objects.filter(pk__in=[group.pk for group in opened])
-    held.update(state=Group.State.WAITING, lease_owner="", lease_until=None)
+    groups = Group.objects.filter(pk__in=[group.pk for group in opened])
+    groups.update(state=Group.State.WAITING, lease_owner="", lease_until=None)
 
 
 # -- processes
@@ -186,10 +186,10 @@ def noted(kind: type, name: str) -> list[tuple[int, float]]:
     calls: list[tuple[int, float]] = []
     real = getattr(kind, name)
 
-    def note(*given):
-        run = given[0] if hasattr(given[0], "slug") else given[0].run
+    def note(*arguments):
+        run = arguments[0] if hasattr(arguments[0], "slug") else arguments[0].run
         calls.append((run.pk, time.time()))
-        return real(*given)
+        return real(*arguments)
 
     setattr(kind, name, note)
     return calls
@@ -218,10 +218,10 @@ def measure_scenes(runs: dict[str, list], options: argparse.Namespace) -> tuple[
     pipes = []
     children = []
     for work in (run_explorer, run_trainer_process, judge_until_told):
-        here, child_end = spawn.Pipe()
+        parent_end, child_end = spawn.Pipe()
         children.append(spawn.Process(target=work, args=(child_end,), daemon=True))
         children[-1].start()
-        pipes.append(here)
+        pipes.append(parent_end)
     by_scene = defaultdict(list)
     spans = []
     try:
@@ -273,9 +273,9 @@ def watch_runs(runs: dict[str, list], seconds: float) -> dict[str, float]:
     while time.monotonic() - began < seconds:
         took.append(time_caller(runs["serve"][0], seconds + WARM_S))
         time.sleep(0.2)
-    made = sum(steps(runs["train"])) - before
+    committed = sum(steps(runs["train"])) - before
     return {
-        "steps_per_s": made / (time.monotonic() - began),
+        "steps_per_s": committed / (time.monotonic() - began),
         "call_ms": 1000 * statistics.median(took),
         "worst_call_ms": 1000 * max(took),
         "calls": len(took),
@@ -353,14 +353,15 @@ def build_scene_row(
     scene: str, rounds: list[dict], built: list, options: argparse.Namespace
 ) -> dict[str, float]:
     minutes = options.seconds * options.rounds / 60
-    here = [one for one in built if one[0] == scene]
-    row = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
-    row["worst_call_ms"] = max(each["worst_call_ms"] for each in rounds)
+    scene_builds = [build for build in built if build[0] == scene]
+    row = {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
+    row["worst_call_ms"] = max(figures["worst_call_ms"] for figures in rounds)
     counted = {
-        kind: sum(one[1] == kind for one in here) / minutes for kind in ("engines", "trainers")
+        kind: sum(build[1] == kind for build in scene_builds) / minutes
+        for kind in ("engines", "trainers")
     }
     times = defaultdict(list)
-    for _, kind, run, when in here:
+    for _, kind, run, when in scene_builds:
         times[kind, run].append(when)
     return {name: round(value, 3) for name, value in {**row, **counted}.items()} | {
         "most_often": most_often(times.values())
@@ -369,20 +370,22 @@ def build_scene_row(
 
 def most_often(times: Iterable[list[float]]) -> int:
     """Return the most builds of one run within a minute."""
-    most = 0
+    maximum = 0
     for some in times:
         for first in some:
-            most = max(most, sum(first <= when < first + BUILD_WINDOW_S for when in some))
-    return most
+            maximum = max(maximum, sum(first <= when < first + BUILD_WINDOW_S for when in some))
+    return maximum
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=40.0, help="of each scene")
+    parser.add_argument("--seconds", type=float, default=40.0, help="seconds per scene")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seats", type=int, default=2)
     parser.add_argument(
-        "--memory-mb", type=int, help="of models beyond the seats; a quarter of the machine's"
+        "--memory-mb",
+        type=int,
+        help=("memory for models that do not fit (default: a quarter of the machine's)"),
     )
     parser.add_argument("--parameters", type=float, default=1e6)
     return parser.parse_args()

@@ -202,18 +202,18 @@ def simulate(
         "steps_per_s": round(1000 * ended / processor.now, 2),
         "processor_share": round(ended * service.step_ms / processor.now / cores, 3),
         "busy": {
-            name: round(one.busy_ms / processor.now / (workers or {}).get(name, 1), 3)
-            for name, one in stations.items()
+            name: round(station.busy_ms / processor.now / (workers or {}).get(name, 1), 3)
+            for name, station in stations.items()
         },
     }
 
 
 def service_of(figures: Mapping[str, Any]) -> Service:
     """Return the service times of a measured run (`bench/loop.py`)."""
-    each = 1000 / figures["steps"]
+    step_ms = 1000 / figures["steps"]
     by_role = figures["processor_by_role"]
-    stations = {name: by_role[name] * each for name in STATIONS}
-    return Service.of(stations, by_role["postgres"] * each)
+    stations = {name: by_role[name] * step_ms for name in STATIONS}
+    return Service.of(stations, by_role["postgres"] * step_ms)
 
 
 def measure_here(steps: int) -> dict[str, Any]:
@@ -270,11 +270,13 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--cores", type=float, default=2.0)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--staleness", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=60, help="of the run of --check")
+    parser.add_argument("--steps", type=int, default=60, help="steps of the run of --check")
     parser.add_argument(
         "--figures", type=Path, help="file that ends with the JSON of bench/loop.py"
     )
-    parser.add_argument("--check", action="store_true", help="run the stack here and compare")
+    parser.add_argument(
+        "--check", action="store_true", help=("run the stack on this machine and compare")
+    )
     options = parser.parse_args()
     if options.check and (options.runs, options.staleness) != (1, 1):
         parser.error("--check: only with --runs 1 and --staleness 1, as the run is")

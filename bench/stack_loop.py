@@ -110,7 +110,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--var", type=Path, required=True, help="empty folder for data, weights and logs"
     )
-    parser.add_argument("--steps", type=int, help="instead of the plan's")
+    parser.add_argument("--steps", type=int, help="number of steps (default: the plan's)")
     parser.add_argument("--port", type=int, default=8321)
     return parser.parse_args()
 

@@ -84,7 +84,7 @@ def measured(run: Any, steps: int, var: Path) -> dict[str, Any]:
         first = run.step
         postgres = processor_of_postgres(var)
         used, statements = until(run, steps - 1, stations)
-        made = run.step - first
+        step_count = run.step - first
         postgres = processor_of_postgres(var) - postgres
     finally:
         run.stop()
@@ -93,12 +93,16 @@ def measured(run: Any, steps: int, var: Path) -> dict[str, Any]:
         grader().stop()
     by_station = {
         name: {
-            "processor_ms": round(1000 * used[name] / made, 1),
-            "statements": round(statements[name] / made, 1),
+            "processor_ms": round(1000 * used[name] / step_count, 1),
+            "statements": round(statements[name] / step_count, 1),
         }
         for name in stations
     }
-    return {"steps": made, "stations": by_station, "postgres_ms": round(1000 * postgres / made, 1)}
+    return {
+        "steps": step_count,
+        "stations": by_station,
+        "postgres_ms": round(1000 * postgres / step_count, 1),
+    }
 
 
 def until(

@@ -143,8 +143,8 @@ def summarize_overhead(
 def ratios(seconds: dict[str, list[float]], clock: str) -> list[float]:
     """Return our speed relative to TRL's, round by round."""
     return [
-        plain / own
-        for own, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)
+        plain / ours
+        for ours, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)
     ]
 
 
@@ -297,9 +297,11 @@ def _settle() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parameters", type=float, default=2e7)
-    parser.add_argument("--tokens", type=int, default=1024, help="of a row, prompt included")
+    parser.add_argument(
+        "--tokens", type=int, default=1024, help=("tokens per row, including the prompt")
+    )
     parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--micro", type=int, default=4, help="rows of a forward pass")
+    parser.add_argument("--micro", type=int, default=4, help="rows per forward pass")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()

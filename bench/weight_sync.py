@@ -135,7 +135,7 @@ def parse_options() -> argparse.Namespace:
         type=lambda text: [int(float(part)) for part in text.split(",")],
         default=[3_000_000, 150_000_000],
     )
-    parser.add_argument("--policy", type=Path, help="sealed folder, in place of untrained ones")
+    parser.add_argument("--policy", type=Path, help="sealed folder (default: untrained weights)")
     parser.add_argument("--repeats", type=int, default=5)
     return parser.parse_args()
 

@@ -1,7 +1,7 @@
 """Monitoring of the control plane by web processes: a process that is behind cannot report it.
 
-While the last sweep is too old, this process opens alerts of the rule `control_behind` and sends
-due deliveries. Both happen once even if several processes do them at the same time.
+While the last sweep is too old, this process opens alerts of the rule `control_worker_late` and
+sends due deliveries. Both happen once even if several processes do them at the same time.
 """
 
 import threading
@@ -47,9 +47,9 @@ def watch_control_plane() -> None:
     """Open the alert for each live run, and send due deliveries."""
     try:
         if opened := look_at_control():
-            log.warning("control_behind", **opened)
+            log.warning("control_worker_late", **opened)
         deliver()
     except Error as error:
-        log.warning("database_away", error=str(error).strip())
+        log.warning("database_unavailable", error=str(error).strip())
     finally:
         connections.close_all()

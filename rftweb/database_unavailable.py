@@ -16,7 +16,7 @@ BUSY_S = 1
 SAFE_METHODS = ("GET", "HEAD")
 
 
-class DatabaseAway:
+class DatabaseUnavailable:
     """Middleware: 503 while the database is unavailable, and a retry after a conflict.
 
     The page is rendered without a request, because a request's context queries the user. A view
@@ -59,7 +59,7 @@ class DatabaseAway:
 
     @staticmethod
     def _unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.warning("database_away", path=request.path, error=str(error).strip())
+        log.warning("database_unavailable", path=request.path, error=str(error).strip())
         headers = {"Retry-After": str(AWAY_S)}
         return HttpResponse(render_to_string("503.html"), status=UNAVAILABLE, headers=headers)
 

@@ -148,7 +148,7 @@ class BodyPolicy:
         except Error:
             words = "The database is not responding. Try again."
             raise Refused(
-                HTTPStatus.SERVICE_UNAVAILABLE, "database_away", words, retry_after="5"
+                HTTPStatus.SERVICE_UNAVAILABLE, "database_unavailable", words, retry_after="5"
             ) from None
 
 

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--lifespan",
         choices=("on", "off"),
         default="on",
-        help="whether it is listed among the workers",
+        help="whether this process is listed among the workers",
     )
     options = parser.parse_args(arguments)
     raise_file_limit()

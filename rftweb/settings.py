@@ -190,7 +190,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "rftweb.null_bytes.NulRefused",
-    "rftweb.database_unavailable.DatabaseAway",
+    "rftweb.database_unavailable.DatabaseUnavailable",
 ]
 
 ROOT_URLCONF = "rftweb.urls"
@@ -285,16 +285,16 @@ CELERY_TASK_ROUTES = {
     "train": {"queue": "train"},
     "sweep": {"queue": "control"},
     "summarize": {"queue": "control"},
-    "watch": {"queue": "control"},
-    "alert": {"queue": "control"},
-    "tell": {"queue": "control"},
-    "retain": {"queue": "control"},
-    "import": {"queue": "control"},
-    "fill_orders": {"queue": "control"},
-    "add_models": {"queue": "control"},
+    "check_reward_hacking": {"queue": "control"},
+    "evaluate_alerts": {"queue": "control"},
+    "deliver_alerts": {"queue": "control"},
+    "apply_retention": {"queue": "control"},
+    "import_tasksets": {"queue": "control"},
+    "run_exports": {"queue": "control"},
+    "import_models": {"queue": "control"},
     "delete_runs": {"queue": "control"},
-    "mail": {"queue": "control"},
-    "find_work": {"queue": "control"},
+    "send_invitations": {"queue": "control"},
+    "send_due_jobs": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -323,10 +323,10 @@ CELERY_BEAT_SCHEDULER = "workers.beat:CoalescingScheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "sweep", "schedule": 5.0},
     "summarize": {"task": "summarize", "schedule": 30.0},
-    "watch": {"task": "watch", "schedule": 15.0},
-    "alert": {"task": "alert", "schedule": 10.0},
-    "retain": {"task": "retain", "schedule": 600.0},
-    "find_work": {"task": "find_work", "schedule": 10.0},  # sends the other jobs when they are due
+    "check_reward_hacking": {"task": "check_reward_hacking", "schedule": 15.0},
+    "evaluate_alerts": {"task": "evaluate_alerts", "schedule": 10.0},
+    "apply_retention": {"task": "apply_retention", "schedule": 600.0},
+    "send_due_jobs": {"task": "send_due_jobs", "schedule": 10.0},  # sends jobs that are due
 }
 
 # Stores the counts of login attempts: shared by all web processes, and available without Redis.

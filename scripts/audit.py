@@ -25,7 +25,7 @@ VULNERABLE = 1
 NOT_ASKED = 2
 
 
-class NotAsked(Exception):
+class QueryFailed(Exception):
     """Raised if the service did not answer as OSV does; the message says why."""
 
 
@@ -36,7 +36,7 @@ def main() -> int:
     packages = [part["purl"] for part in (*python_components(), *browser_components())]
     try:
         vulnerable = list(vulnerabilities(service, packages))
-    except NotAsked as error:
+    except QueryFailed as error:
         print(f"not audited: {service} {error}", file=sys.stderr)
         return NOT_ASKED
     for package, name in vulnerable:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def vulnerabilities(service: str, packages: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield (package, vulnerability) as the service knows them. Raises NotAsked."""
+    """Yield (package, vulnerability) as the service knows them. Raises QueryFailed."""
     waiting = [(package, "") for package in packages]
     while waiting:
         batch = waiting[:AT_ONCE]
@@ -75,14 +75,14 @@ def _ask(service: str, packages: list[tuple[str, str]]) -> list[dict]:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             results = json.load(answer)["results"]
     except urllib.error.HTTPError as error:
-        raise NotAsked(f"answered {error.code} {error.reason}") from None
+        raise QueryFailed(f"answered {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise NotAsked(f"cannot be reached: {reason}") from None
+        raise QueryFailed(f"cannot be reached: {reason}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise NotAsked(f"answered no results as OSV does: {error!r}") from None
+        raise QueryFailed(f"answered no results as OSV does: {error!r}") from None
     if not isinstance(results, list) or len(results) != len(packages):
-        raise NotAsked(f"answered no results for {len(packages)} packages")
+        raise QueryFailed(f"answered no results for {len(packages)} packages")
     return results
 
 

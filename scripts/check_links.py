@@ -126,9 +126,9 @@ def names_in(folder: Path) -> frozenset[str]:
 
 def find_links(page: Path) -> Iterator[Link]:
     for number, line in prose_lines(page):
-        shown = CODE.sub(lambda code: " " * len(code[0]), line)
+        masked = CODE.sub(lambda code: " " * len(code[0]), line)
         for pattern in (INLINE_LINK, REFERENCE, ATTRIBUTE):
-            for match in pattern.finditer(shown):
+            for match in pattern.finditer(masked):
                 target = unescape(match[1])
                 if target and not SCHEME.match(target):
                     yield Link(page, number, target)

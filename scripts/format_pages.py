@@ -40,10 +40,10 @@ def _format_templates(check: bool) -> list[str]:
     """Return what djangofmt prints about files that differ. Raises SystemExit if it fails."""
     program = Path(sys.executable).with_name("djangofmt")
     command: Sequence[str | Path] = [program, *(["--check"] if check else []), *TEMPLATES]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode not in (0, 1) or (done.returncode and not check):
-        raise SystemExit(done.stdout + done.stderr)
-    return (done.stdout + done.stderr).splitlines() if done.returncode else []
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if process.returncode not in (0, 1) or (process.returncode and not check):
+        raise SystemExit(process.stdout + process.stderr)
+    return (process.stdout + process.stderr).splitlines() if process.returncode else []
 
 
 def _format_styles(check: bool) -> list[str]:

@@ -173,8 +173,8 @@ def build_options(builder: str, mounts: dict[str, str]) -> list[str]:
     Raises CannotBuild for Docker where pip's settings name folders.
     """
     if builder == "docker" and mounts:
-        named = ", ".join(mounts)
-        raise CannotBuild(f"pip's settings name folders, which Docker cannot mount: {named}")
+        settings = ", ".join(mounts)
+        raise CannotBuild(f"pip's settings name folders, which Docker cannot mount: {settings}")
     volumes = []
     for path, place in mounts.items():
         volumes += ["--volume", f"{path}:{place}:ro"]
@@ -318,12 +318,12 @@ def succeeds(command: list[str]) -> bool:
 
 def output(command: list[str], otherwise: str | None = None) -> str:
     """Return a command's standard output, or `otherwise` if it fails. Raises CannotBuild."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode == 0:
+        return process.stdout
     if otherwise is not None:
         return otherwise
-    raise CannotBuild(f"failed: {' '.join(command)}: {done.stderr.strip()[-500:]}")
+    raise CannotBuild(f"failed: {' '.join(command)}: {process.stderr.strip()[-500:]}")
 
 
 def run_command(command: list[str], **popen) -> None:

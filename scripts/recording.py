@@ -40,21 +40,23 @@ class Recorder:
             began = time.monotonic()
             shot = Image.open(io.BytesIO(self.page.screenshot()))
             self.frames.append(shot.convert("RGB").resize(SIZE, Image.Resampling.LANCZOS))
-            left = 1 / FRAMES_PER_SECOND - (time.monotonic() - began)
-            self.page.wait_for_timeout(max(0, left * 1000))
+            remaining_s = 1 / FRAMES_PER_SECOND - (time.monotonic() - began)
+            self.page.wait_for_timeout(max(0, remaining_s * 1000))
 
     def write(self, path: Path) -> None:
         """Write the GIF, with one palette for all frames."""
-        shown = [self.frames[n] for n in range(0, len(self.frames), 8)]
-        sheet = Image.new("RGB", (SIZE[0], SIZE[1] * len(shown)))
-        for place, frame in enumerate(shown):
+        samples = [self.frames[n] for n in range(0, len(self.frames), 8)]
+        sheet = Image.new("RGB", (SIZE[0], SIZE[1] * len(samples)))
+        for place, frame in enumerate(samples):
             sheet.paste(frame, (0, SIZE[1] * place))
         palette = sheet.quantize(COLORS, Image.Quantize.FASTOCTREE)
-        few = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in self.frames]
-        few[0].save(
+        quantized = [
+            frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames
+        ]
+        quantized[0].save(
             path,
             save_all=True,
-            append_images=few[1:],
+            append_images=quantized[1:],
             duration=round(1000 / FRAMES_PER_SECOND),
             loop=0,
             optimize=True,
@@ -79,7 +81,7 @@ def scenes(site: str, run: str) -> Iterator[Scene]:
 
 def _rate(page: Page, key: str) -> None:
     """Give stars to the first reply of the live page that has none."""
-    form = page.locator("[data-stars][data-given='']:visible").first
+    form = page.locator("[data-stars][data-star-count='']:visible").first
     if form.count():
         form.locator(f"button[value='{key}']").click()
 

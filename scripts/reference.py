@@ -95,16 +95,16 @@ def verbs(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.
 
 def list_arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the table of a parser's own arguments, if it has any."""
-    shown = [
+    actions = [
         action
         for action in parser._actions
         if action.dest not in COMMON and not isinstance(action, argparse._SubParsersAction)
     ]
-    if not shown:
+    if not actions:
         return
     yield "| argument | meaning |"
     yield "|---|---|"
-    for action in shown:
+    for action in actions:
         yield f"| {spelling(action)} | {cell(meaning(parser, action))} |"
     yield ""
 
@@ -190,7 +190,7 @@ def kind(field: dict) -> str:
         return ", ".join(as_code(value) for value in field["enum"])
     for several in ("anyOf", "oneOf", "allOf"):
         if several in field:
-            return " or ".join(dict.fromkeys(kind(one) for one in field[several]))
+            return " or ".join(dict.fromkeys(kind(part) for part in field[several]))
     if field.get("type") == "array":
         return f"list of {kind(field.get('items', {}))}"
     return {"null": "nothing", "object": "mapping"}.get(

@@ -20,7 +20,7 @@ SCHEMES = ("light", "dark")
 # Pages that are pictured in every size and color scheme; the others only for a desktop, in light.
 IN_ALL_LOOKS = ("home", "live", "rate", "run")
 COLORS = 128
-DESK = {
+RUN_PAGES = {
     "evaluations": "evaluations/",
     "run-settings": "settings/",
     "alerts": "alerts/",
@@ -57,7 +57,7 @@ def list_page_urls(run: str, beside: str) -> dict[str, str]:
         "environments": "/environments/",
         "settings": "/settings/",
         **{name: f"/runs/{run}/people/{path}" for name, path in PEOPLE.items()},
-        **{name: f"/runs/{run}/{path}" for name, path in DESK.items()},
+        **{name: f"/runs/{run}/{path}" for name, path in RUN_PAGES.items()},
         "run-new": "/runs/new/",
         "workers": "/workers/",
         "compare": f"/compare/?runs={run},{beside}",
@@ -142,7 +142,7 @@ def shoot_followed(page: Page, choices: argparse.Namespace, how: str) -> None:
     Do nothing if no reply is being written.
     """
     address = page.evaluate(
-        "document.querySelector('.roll.sampling [data-opens-large]')?.getAttribute('href')"
+        "document.querySelector('.rollout-card.sampling [data-opens-large]')?.getAttribute('href')"
     )
     if address is None:
         return

@@ -151,10 +151,10 @@ def build_table(measured: Measured) -> list[Row]:
     ]
 
 
-def at_most(name: str, value: float, most: float, form: str = "d") -> Row:
-    """Return the row of a figure that must not be above `most`."""
-    aim = f"<= {most:.0%}" if form.endswith("%") else f"<= {most}"
-    return Row(name, format(value, form), aim, value <= most)
+def at_most(name: str, value: float, limit: float, form: str = "d") -> Row:
+    """Return the row of a figure that must not be above `limit`."""
+    aim = f"<= {limit:.0%}" if form.endswith("%") else f"<= {limit}"
+    return Row(name, format(value, form), aim, value <= limit)
 
 
 def spread(lines: list[int]) -> str:
@@ -171,8 +171,8 @@ def repeated_share(names: Counter) -> float:
 
 def share_named_of(names: Counter) -> float:
     """Return the share of functions whose name ends with "of"."""
-    named = sum(count for name, count in names.items() if name.endswith("_of"))
-    return named / names.total()
+    named_count = sum(count for name, count in names.items() if name.endswith("_of"))
+    return named_count / names.total()
 
 
 def file_cycles() -> int:
@@ -213,29 +213,29 @@ def strongly_connected(edges: dict[str, set[str]]) -> list[set[str]]:
     for name, targets in edges.items():
         for target in targets:
             backwards[target].add(name)
-    seen: set[str] = set()
+    visited: set[str] = set()
     for name in edges:
-        order.extend(visit_reachable(name, edges, seen))
-    seen.clear()
+        order.extend(visit_reachable(name, edges, visited))
+    visited.clear()
     components = []
     for name in reversed(order):
-        if component := visit_reachable(name, backwards, seen):
+        if component := visit_reachable(name, backwards, visited):
             components.append(set(component))
     return components
 
 
-def visit_reachable(start: str, edges: dict[str, set[str]], seen: set[str]) -> list[str]:
+def visit_reachable(start: str, edges: dict[str, set[str]], visited: set[str]) -> list[str]:
     """Return the unseen nodes that `start` reaches, in the order of leaving them."""
-    if start in seen:
+    if start in visited:
         return []
-    seen.add(start)
+    visited.add(start)
     order = []
     waiting = [(start, iter(sorted(edges[start])))]
     while waiting:
         name, targets = waiting[-1]
         for target in targets:
-            if target not in seen:
-                seen.add(target)
+            if target not in visited:
+                visited.add(target)
                 waiting.append((target, iter(sorted(edges[target]))))
                 break
         else:

@@ -82,7 +82,7 @@ def main() -> int:
     parser.add_argument(
         "--fetch",
         action="store_true",
-        help="download the pinned packages and write the manifest anew",
+        help="download the pinned packages and rewrite the manifest",
     )
     if parser.parse_args().fetch:
         fetch_vendored()

@@ -146,5 +146,5 @@ def _turn(
         if acts
         else {}
     )
-    given = {"observation": GRID, "info": {"steps": number}, "asked_at": asked, **acted, **more}
+    given = {"observation": GRID, "info": {"steps": number}, "requested_at": asked, **acted, **more}
     return EpisodeTurn.objects.create(episode=episode, number=number, **given)

@@ -14,7 +14,7 @@ from apps.feedback.people_time import count_time
 log = structlog.get_logger(__name__)
 
 
-@shared_task(name="alert")
+@shared_task(name="evaluate_alerts")
 @retrying
 def alert(**_: object) -> None:
     """Check the runs for alerts. Idempotent; two at once do no harm.
@@ -23,10 +23,10 @@ def alert(**_: object) -> None:
     """
     count_time()
     if summary := look_at_runs():
-        log.info("alerts", **summary)
+        log.info("alerts_evaluated", **summary)
 
 
-@shared_task(name="tell")
+@shared_task(name="deliver_alerts")
 @retrying
 def send_notifications(**_: object) -> None:
     """Send the pending notifications; several jobs at once share the work.
@@ -34,4 +34,4 @@ def send_notifications(**_: object) -> None:
     Idempotent, except that one is sent again if the job dies between sending it and recording that.
     """
     if sent_count := deliver():
-        log.info("alerts_told", deliveries=sent_count)
+        log.info("alert_notifications_sent", deliveries=sent_count)

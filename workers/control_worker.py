@@ -71,7 +71,7 @@ def _tell_redis(what: Callable[[Any], bool | None], jobs: str | list[str]) -> bo
     try:
         return what(jobs)
     except worker_notifications.DEAD_REDIS as error:
-        log.warning("marks_not_written", jobs=jobs, error=str(error))
+        log.warning("job_state_not_written", jobs=jobs, error=str(error))
         return None
 
 

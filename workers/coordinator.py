@@ -69,7 +69,7 @@ def sweep_leases() -> None:
         "evaluations_completed": complete_measured(),
     }
     if any(swept.values()):
-        log.info("swept", **swept)
+        log.info("sweep_done", **swept)
     note_sweep()
 
 
@@ -87,10 +87,10 @@ def summarize(**_: object) -> None:
     in.
     """
     if evaluated := scheduled.keep_up_all():
-        log.info("evaluations_made", count=evaluated)
+        log.info("evaluations_created", count=evaluated)
     keep_results()
     if calibrated := update_calibrations():
-        log.info("calibrated", runs=calibrated)
+        log.info("scorers_calibrated", runs=calibrated)
 
 
 def bury_silent_workers() -> int:

@@ -20,7 +20,7 @@ from apps.streaming import wakeups
 from apps.tasksets.models import TasksetImport
 
 
-@shared_task(name="find_work")
+@shared_task(name="send_due_jobs")
 @retrying
 def find_work(**_: object) -> None:
     """Send each job that has work due. Idempotent; two at once do no harm."""
@@ -36,13 +36,13 @@ def find_jobs() -> set[str]:
 
 def _due_rows() -> list[tuple[str, QuerySet[Any]]]:
     return [
-        ("tell", due_deliveries()),
-        ("mail", due_mails()),
-        ("import", TasksetImport.objects.due()),
-        ("fill_orders", ExportJob.objects.due()),
-        ("add_models", PolicyImport.objects.due()),
-        ("add_models", PolicyRemoval.objects.due()),
-        ("add_models", TemplatePreview.objects.due()),
+        ("deliver_alerts", due_deliveries()),
+        ("send_invitations", due_mails()),
+        ("import_tasksets", TasksetImport.objects.due()),
+        ("run_exports", ExportJob.objects.due()),
+        ("import_models", PolicyImport.objects.due()),
+        ("import_models", PolicyRemoval.objects.due()),
+        ("import_models", TemplatePreview.objects.due()),
         (DELETE_RUNS, RunRemoval.objects.due()),
         (DELETE_RUNS, ProjectRemoval.objects.due()),
     ]

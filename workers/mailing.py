@@ -9,7 +9,7 @@ from apps.accounts.locking import retrying
 log = structlog.get_logger(__name__)
 
 
-@shared_task(name="mail")
+@shared_task(name="send_invitations")
 @retrying
 def mail(**_: object) -> None:
     """Send the e-mails that are due; several jobs at once share the work.

@@ -68,7 +68,7 @@ def serve() -> bool:
         ours = [group for group in groups if group.run_id == run.pk]
         states = Counter(group.state for group in ours)
         log.info(
-            "refined",
+            "groups_refined",
             run=run,
             groups=[group.pk for group in ours],
             admitted=states[Group.State.ADMITTED],

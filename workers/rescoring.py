@@ -39,7 +39,10 @@ def rescore(owner: str, say: Callable[[str], object] = str, only: Rescoring | No
         _fail(claimed.rescoring, f"{type(error).__name__}: {error}")
     else:
         log.info(
-            "scored_again", run=claimed.rescoring.run, rescoring=claimed.rescoring.pk, groups=judged
+            "groups_rescored",
+            run=claimed.rescoring.run,
+            rescoring=claimed.rescoring.pk,
+            groups=judged,
         )
     return True
 
@@ -56,4 +59,4 @@ def _fail(rescoring: Rescoring, reason: str) -> None:
     try:
         rescoring.fail(reason)
     except NotPossible:
-        log.info("rescoring_over_already", rescoring=rescoring.pk)
+        log.info("rescoring_already_ended", rescoring=rescoring.pk)

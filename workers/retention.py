@@ -19,7 +19,7 @@ from apps.tasksets.import_files import clear_away
 log = structlog.get_logger(__name__)
 
 
-@shared_task(name="retain")
+@shared_task(name="apply_retention")
 @retrying
 def retain(**_: object) -> None:
     """Delete files and log lines, then arrays for one slice of time, the oldest runs first.
@@ -52,6 +52,6 @@ def retain(**_: object) -> None:
 def _clear_files() -> None:
     """Give up imports and uploads that nobody continued, and delete their files."""
     if cleared := clear_away():
-        log.info("imports_cleared_away", files=cleared)
+        log.info("import_files_deleted", files=cleared)
     if cleared := clear_uploads():
-        log.info("model_uploads_cleared", uploads=cleared)
+        log.info("model_uploads_deleted", uploads=cleared)

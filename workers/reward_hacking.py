@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 _looked: dict[int, int] = {}
 
 
-@shared_task(name="watch")
+@shared_task(name="check_reward_hacking")
 @retrying
 def watch_reward_hacking(**_: object) -> None:
     """Check each running run whose step has moved. Idempotent; two at once do no harm."""
@@ -26,7 +26,7 @@ def watch_reward_hacking(**_: object) -> None:
             _looked[run.pk] = run.step
             if raised:
                 log.info(
-                    "suspicious",
+                    "suspicion_raised",
                     run=run,
                     step=run.step,
                     kinds=[suspicion.kind for suspicion in raised],

@@ -61,7 +61,7 @@ def own_worker_row() -> Worker:
 def ask_after_upgrade() -> None:
     """Have regression sets checked once a worker starts whose scorers have other versions."""
     for check in ask_changed():
-        log.info("regression_set_to_check", project=check.project.slug, cases=check.cases)
+        log.info("regression_check_started", project=check.project.slug, cases=check.cases)
 
 
 def serve() -> bool:
@@ -109,7 +109,9 @@ def score_groups(groups: list[Group]) -> None:
     worker_notifications.notify_workers("refine")
     for run in {group.run_id: group.run for group in recorded}.values():
         log.info(
-            "scored", run=run, groups=[group.pk for group in recorded if group.run_id == run.pk]
+            "groups_scored",
+            run=run,
+            groups=[group.pk for group in recorded if group.run_id == run.pk],
         )
 
 

@@ -111,7 +111,7 @@ def run_slice(
             if is_conflict(error):
                 log.info("lock_conflict", work=queue, error=str(error).strip())
                 continue
-            log.warning("database_away", queue=queue, error=str(error).strip())
+            log.warning("database_unavailable", queue=queue, error=str(error).strip())
             close_old_connections()
             worker_notifications.wait(queue, OUTAGE_SECONDS)
             continue
@@ -151,4 +151,6 @@ def mark_process_stopped(**_: object) -> None:
         try:
             attendance.worker.stop()
         except Error as error:
-            log.warning("database_away", worker=attendance.worker.key, error=str(error).strip())
+            log.warning(
+                "database_unavailable", worker=attendance.worker.key, error=str(error).strip()
+            )

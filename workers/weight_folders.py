@@ -190,7 +190,7 @@ class Arrivals:
                 held.release()
             self.cache.discard(request)
             self._changed.notify()
-        log.warning("weights_damaged_here", weights=request.title, reason=damage)
+        log.warning("local_weights_damaged", weights=request.title, reason=damage)
         return True
 
     def forget_all_but(self, runs: Collection[int]) -> None:

@@ -125,10 +125,10 @@ def answer_exception(error: Exception, path: str) -> Response:
             log.warning("lock_conflict", path=path, error=str(error).strip())
             return problem_response(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
         case OperationalError() | InterfaceError():
-            log.warning("database_away", error=str(error).strip())
+            log.warning("database_unavailable", error=str(error).strip())
             return problem_response(
                 503,
-                "database_away",
+                "database_unavailable",
                 "The database is not responding. Try again.",
                 headers={"Retry-After": RETRY_AFTER_S},
             )
@@ -197,7 +197,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
 
 def _fault(error: Exception, path: str) -> Response:
     number = uuid.uuid4().hex
-    log.error("rest_fault", id=number, path=path, exc_info=error)
+    log.error("server_error", id=number, path=path, exc_info=error)
     return problem_response(
         500, "fault", "Server error. The log has details under this ID.", id=number
     )

@@ -48,7 +48,7 @@ def _count_request(key: str) -> int:
         pipe.expire(key, 2 * STRETCH_S)
         return pipe.execute()[0]
     except DEAD_REDIS as error:
-        log.warning("requests_not_counted", error=str(error))
+        log.warning("rate_limit_not_counted", error=str(error))
         return 0
 
 

@@ -19,7 +19,7 @@ from apps.runs.models import NotPossible, Run
 
 log = structlog.get_logger(__name__)
 LOCK = 0x616C_6572  # key of the advisory lock that allows one evaluation at a time
-CONTROL = "control_behind"
+CONTROL = "control_worker_late"
 PAUSED = "the run is paused"
 ENDED = "the run has ended"
 OFF = "the rule is off"
@@ -36,7 +36,7 @@ def look_at_runs() -> dict[str, int]:
 
 
 def look_at_control() -> dict[str, int]:
-    """Apply the rule `control_behind` alone.
+    """Apply the rule `control_worker_late` alone.
 
     Web processes call this while the control plane is behind.
     """
@@ -116,7 +116,7 @@ def _settle_alone(
     except (OperationalError, InterfaceError):  # the database is unavailable for every run
         raise
     except Exception:
-        log.exception("run_not_looked_at", run=run)
+        log.exception("run_not_checked", run=run)
         return Counter()
 
 

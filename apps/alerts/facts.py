@@ -168,7 +168,7 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
 
 
 def facts_of_control(runs: Iterable[Run]) -> dict[int, Facts]:
-    """Return, by run id, only the facts that the rule `control_behind` reads."""
+    """Return, by run id, only the facts that the rule `control_worker_late` reads."""
     control = control_plane.read_control_plane()
     facts_by_run = {}
     for run in runs:

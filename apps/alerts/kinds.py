@@ -15,7 +15,7 @@ TITLES = {
     "disk": "Disk nearly full",
     "silence": "No workers",
     "lost_worker": "Worker lost",
-    "control_behind": "Background jobs late",
+    "control_worker_late": "Background jobs late",
     "budget": "Budget",
 }
 # These reveal neither ratings nor the weight version of an answer.
@@ -26,7 +26,7 @@ TO_ALL = (
     "disk",
     "silence",
     "lost_worker",
-    "control_behind",
+    "control_worker_late",
     "budget",
 )
 AS_JUDGED = (

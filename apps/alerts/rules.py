@@ -386,8 +386,8 @@ def lost_worker(
         yield AlertFinding(f"{last} {others_words}", todo, worker.since, gone_for, worker.key)
 
 
-def control_behind(
-    facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]
+def control_worker_late(
+    facts: Facts, limit: rule.ControlWorkerLate, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
     control = facts.control
     if control is not None and control.behind_s >= limit.after_s:
@@ -436,7 +436,7 @@ RULES: dict[str, RuleCheck] = {
     "disk": disk,
     "silence": silence,
     "lost_worker": lost_worker,
-    "control_behind": control_behind,
+    "control_worker_late": control_worker_late,
     "budget": budget,
 }
 # Rules whose condition a stopped run cannot change: their alerts close when it is paused, unless
@@ -447,7 +447,7 @@ WHILE_LIVE = (
     "unacknowledged",
     "silence",
     "lost_worker",
-    "control_behind",
+    "control_worker_late",
 )
 
 

@@ -1,10 +1,10 @@
-"""The dashboard's app config: connects the signal of signing in."""
+"""Configuration of the app `dashboard`, which starts the tour at the first login."""
 
 from django.apps import AppConfig
 from django.contrib.auth.signals import user_logged_in
 
 
-class Desk(AppConfig):
+class DashboardConfig(AppConfig):
     name = "apps.dashboard"
 
     def ready(self) -> None:

@@ -23,7 +23,7 @@ ACTIONS = {
     "run paused": "paused",
     "run resumed": "resumed",
     "run stopped": "stopped",
-    "checkpoint asked": "checkpoint requested",
+    "checkpoint requested": "checkpoint requested",
     "groups dropped": "groups dropped",
 }
 AXES = {"step": "optimizer step", "version": "weight version", "time": "wall clock"}

@@ -210,8 +210,8 @@ def _reasons(ended: list[Episode]) -> list[tuple[str, int]]:
 # reset, not a turn.
 TIMES = """
     WITH timed AS (
-        SELECT e.environment_id AS environment, t.answered_at - t.asked_at AS policy,
-               t.asked_at - lag(t.answered_at) OVER (PARTITION BY t.episode_id
+        SELECT e.environment_id AS environment, t.answered_at - t.requested_at AS policy,
+               t.requested_at - lag(t.answered_at) OVER (PARTITION BY t.episode_id
                    ORDER BY t.number) AS environment_took
         FROM environments_episodeturn t JOIN environments_episode e ON e.id = t.episode_id
         WHERE t.episode_id = ANY(%s) AND t.number <= %s)

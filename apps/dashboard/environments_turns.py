@@ -177,8 +177,8 @@ def _move(
             for message in messages(turn.observation)
         ],
         _build_words("policy", turn.action, longest),
-        _milliseconds(began_at, turn.asked_at),
-        _milliseconds(turn.asked_at, turn.answered_at),
+        _milliseconds(began_at, turn.requested_at),
+        _milliseconds(turn.requested_at, turn.answered_at),
         share_of_best(
             episode.environment, turn.reward if turn.reward is not None else turn.late_reward
         ),

@@ -33,7 +33,7 @@ LABELS = {
     "silence.after_s": "After",
     "lost_worker.after_s": "After",
     "lost_worker.until_s": "Close after",
-    "control_behind.after_s": "After",
+    "control_worker_late.after_s": "After",
     "budget.share": "Warn from",
     **{f"{name}.pause": "Pause the run" for name in TITLES},
 }

@@ -42,7 +42,7 @@ STEPS = (
         "Watch replies",
         "The model writes its replies here. Focus a card and press 1 to 5: your stars become the"
         " reward of that reply.",
-        "[data-wall]",
+        "[data-live-grid]",
         "Rate a group",
     ),
     Step(
@@ -50,7 +50,7 @@ STEPS = (
         "Rate replies",
         "Press a digit to rate, Enter for the next item, z to undo. Your ratings are kept even"
         " if you go offline.",
-        "[data-desk]",
+        "[data-rating-page]",
         "See the effect",
     ),
     Step(

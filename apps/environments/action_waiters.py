@@ -127,7 +127,7 @@ def _publish(rows: Sequence[int | list]) -> None:
     try:
         worker_notifications.connection().publish(CHANNEL, json.dumps(rows))
     except DEAD_REDIS as error:
-        log.warning("episodes_not_rung", error=str(error))
+        log.warning("episode_notification_failed", error=str(error))
 
 
 # Rows of (episode, turn); an episode may occur with two turns.
@@ -253,7 +253,7 @@ class LoopWaiters(ABC, Generic[State]):
                 if keys:
                     self._notify_waiters(await self._standings(keys))
             except (OperationalError, InterfaceError) as error:
-                log.warning("episodes_not_seen", error=str(error).strip())
+                log.warning("episode_poll_failed", error=str(error).strip())
                 await asyncio.sleep(BACK_OFF_S)
             try:
                 async with asyncio.timeout(LOOK_S if self.hears else LOOK_WITHOUT_BELL_S):

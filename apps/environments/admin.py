@@ -104,7 +104,7 @@ class EpisodeTurnAdmin(LedgerAdmin):
         "reason",
         "done",
         "tokens",
-        "asked_at",
+        "requested_at",
         "answered_at",
     ]
     list_select_related = ["episode"]

@@ -268,7 +268,9 @@ async def _answer_when_acted(
             # A COMMIT that waits for the disk: the 202 says that the observation is stored.
             await database_sync_to_async(record_sign_of_life)(pk)
     except (OperationalError, InterfaceError):
-        away = problem_document(503, "database_away", "The database is not available; try again.")
+        away = problem_document(
+            503, "database_unavailable", "The database is not available; try again."
+        )
         await send_json(send, 503, away, MEDIA_TYPE, **{"retry-after": RETRY_AFTER_S})
         return
     if turn_state is not None:

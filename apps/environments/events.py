@@ -14,7 +14,9 @@ from apps.environments.action_waiters import await_action
 from apps.environments.turn_messages import turn_document
 from apps.environments.turn_text import stream_turn_text
 
-AWAY = problem_document(503, "database_away", "The database is not available; send the turn again.")
+AWAY = problem_document(
+    503, "database_unavailable", "The database is not available; send the turn again."
+)
 
 
 async def stream_turn_events(

@@ -388,7 +388,7 @@ class EpisodeTurn(models.Model):
     """
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="seen")
-    number = models.PositiveIntegerField(help_text="From 0.")
+    number = models.PositiveIntegerField(help_text="Number of the observation, from 0.")
     observation = models.JSONField(
         help_text="Text or chat messages: [{role: user | tool | system, content}]."
     )
@@ -433,7 +433,7 @@ class EpisodeTurn(models.Model):
     logprobs = models.JSONField(
         null=True, help_text="[text, bytes, logprob] of each token of the action, if requested."
     )
-    asked_at = models.DateTimeField(db_default=Now(), help_text="When the observation arrived.")
+    requested_at = models.DateTimeField(db_default=Now(), help_text="When the observation arrived.")
     answered_at = models.DateTimeField(null=True, help_text="When the action was complete.")
     rewarded_at = models.DateTimeField(null=True)
 

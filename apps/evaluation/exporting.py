@@ -15,7 +15,7 @@ COLUMNS = {
     "weight_version": arrow.int64(),
     "evaluation": arrow.string(),
     "taskset": arrow.string(),
-    "asked": arrow.string(),
+    "question_set": arrow.string(),
     "measure": arrow.string(),
     "k": arrow.int64(),
     "value": arrow.float64(),

@@ -114,7 +114,7 @@ def _keep_result(run: Run) -> bool:
         raise
     # Any error: it must stop neither the other evaluations nor the rest of the sweep.
     except Exception:
-        log.exception("evaluation_not_summed_up", run=run)
+        log.exception("evaluation_summary_failed", run=run)
         return False
     return True
 

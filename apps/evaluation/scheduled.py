@@ -85,7 +85,7 @@ def _start_due(run: Run, schedule: Scheduled) -> int:
         IntegrityError,
     ) as wrong:
         # The taskset, a folder or a free name was lost since it was checked.
-        log.warning("not_evaluated", run=run, taskset=schedule.taskset, reason=str(wrong))
+        log.warning("evaluation_not_created", run=run, taskset=schedule.taskset, reason=str(wrong))
         return 0
 
 

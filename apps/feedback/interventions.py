@@ -198,7 +198,7 @@ def _require_streaming(rollout: Rollout) -> None:
 # -- the explorer's side
 
 
-WAITING = "SELECT id FROM feedback_intervention WHERE state = 'asked' AND rollout_id = ANY(%s)"
+WAITING = "SELECT id FROM feedback_intervention WHERE state = 'pending' AND rollout_id = ANY(%s)"
 
 
 def list_pending_interventions(rollout_ids: Sequence[int]) -> list[Intervention]:
@@ -254,7 +254,7 @@ def refuse_unheard(seconds: float = UNHEARD_SECONDS) -> int:
 
 
 def _answer(interventions: QuerySet[Intervention], **fields: str) -> int:
-    return interventions.filter(state=Intervention.State.ASKED).update(**fields, done_at=Now())
+    return interventions.filter(state=Intervention.State.PENDING).update(**fields, done_at=Now())
 
 
 def keep_corrections(run: Run, corrections: Sequence[Correction]) -> None:

@@ -230,7 +230,7 @@ def _require_run(request: ApiRequest, project: Project) -> None:
 
 
 def _wake_importer() -> None:
-    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+    transaction.on_commit(lambda: wakeups.send("import_tasksets"), robust=True)
 
 
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)

@@ -101,7 +101,7 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
     try:
         _close(plan, decision)
     except StaleFence as taken:
-        log.warning("group_taken_over", group=decision.case.group.pk, reason=str(taken))
+        log.warning("group_claim_lost", group=decision.case.group.pk, reason=str(taken))
 
 
 @unit_of_work
@@ -132,7 +132,7 @@ def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
         group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())
     }
     if lost := [group.pk for group in groups if group.pk not in admitted_ids]:
-        log.warning("groups_taken_over", groups=lost)
+        log.warning("group_claims_lost", groups=lost)
     # In task order, with the run's counts last, so that two refiners do not deadlock.
     ours = sorted(
         (decision for decision in decisions if decision.case.group.pk in admitted_ids), key=_by_task

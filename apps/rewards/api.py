@@ -74,7 +74,9 @@ class NewRescoring(Strict):
     """The rollouts to score again, and the scorers."""
 
     rewards = serializers.ListField(
-        child=serializers.DictField(), max_length=MOST_SCORERS, help_text="As a run's `rewards`."
+        child=serializers.DictField(),
+        max_length=MOST_SCORERS,
+        help_text=("Scorers in the format of a run's `rewards`."),
     )
     chosen = ChosenRollouts(required=False)
 

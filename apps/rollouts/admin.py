@@ -6,7 +6,7 @@ from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register
 from apps.rollouts.excluded_tasks import FailedGroup, LeftOut
 from apps.rollouts.models import Chat, ChatTurn, Comparison, Group, Rollout, RolloutPayload
 from apps.rollouts.partial import PartialRollout
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.rollouts.task_stats import TaskRecord
 
 
@@ -57,7 +57,7 @@ class ChatAdmin(LedgerAdmin):
 @admin.register(ChatTurn)
 class ChatTurnAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["chat", "number", "state", "tokens", "reason", "asked_at", "ended_at"]
+    list_display = ["chat", "number", "state", "tokens", "reason", "requested_at", "ended_at"]
     list_select_related = ["chat"]
     list_filter = [newest_rows_filter("state")]
     raw_id_fields = ["chat", "worker"]
@@ -82,7 +82,7 @@ register_read_only(
     "stored_at",
     fields=("rollout", "completion_tokens", "slices"),
 )
-register_read_only(AskedTask, "run", "task", "by", "at", "draw_index")
+register_read_only(TaskRequest, "run", "task", "by", "at", "draw_index")
 register_read_only(TaskRecord, "run", "task", "attempts", "successes", "rate", "updated_at")
 register_read_only(LeftOut, "run", "task", "reason", "by", "operator", "failures", "at")
 register_read_only(FailedGroup, "group", "run", "task", "is_forgiven", "at")

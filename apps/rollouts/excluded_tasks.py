@@ -33,20 +33,20 @@ class LeftOut(models.Model):
         null=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="NULL: the run itself did.",
+        help_text="User who excluded the task; NULL if the run did.",
     )
     operator = models.CharField(
         max_length=60,
         blank=True,
         default="",
         db_default="",
-        help_text="Of its pipeline that left it out; empty: none did.",
+        help_text="Operator of the pipeline that excluded the task; empty if none did.",
     )
     failures = models.PositiveSmallIntegerField(
         default=0,
         db_default=0,
         help_text=(
-            "Groups of it that failed, so that it was quarantined; 0: left out for another reason."
+            "Number of failed groups for which the task was excluded; 0 for another reason."
         ),
     )
     at = models.DateTimeField(db_default=Now())

@@ -68,15 +68,17 @@ class PartialRollout(models.Model):
     rollout = models.OneToOneField(
         "rollouts.Rollout", on_delete=models.CASCADE, primary_key=True, related_name="partial"
     )
-    data = models.BinaryField(help_text="Its arrays so far (apps.rollouts.payload).")
+    data = models.BinaryField(
+        help_text=("Token arrays of the rollout so far (apps.rollouts.payload).")
+    )
     completion_tokens = models.PositiveIntegerField()
-    notes = models.JSONField(help_text="Its turns, and what people did in them.")
-    slices = models.PositiveIntegerField(help_text="How many it has had.")
+    notes = models.JSONField(help_text="Turns of the rollout, and the interventions of people.")
+    slices = models.PositiveIntegerField(help_text="Number of slices so far.")
     left_fence = models.BigIntegerField(
         null=True,
         help_text=(
-            "Its group's when that was left: who claims it next has all that was said. NULL: more"
-            " may have been."
+            "Fence of the group when its lease was released, so that the saved text "
+            "is complete. NULL: an engine may have generated more."
         ),
     )
     stored_at = models.DateTimeField(db_default=Now())

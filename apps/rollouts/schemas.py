@@ -65,7 +65,7 @@ class TokenArrays(serializers.Serializer):
     logprobs = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
         allow_null=True,
-        help_text="At sampling time, nats.",
+        help_text="Logprobs at sampling time, in nats.",
     )
     action_mask = serializers.ListField(
         child=serializers.IntegerField(), help_text="1 where the policy chose the token."
@@ -150,7 +150,7 @@ class RolloutQuery(Paged):
         Rollout.Origin.choices,
         required=False,
         help_text=(
-            "Who said it. Left out: the policy's samples and experts' answers, without the anchors"
-            " of the base weights."
+            "Origin of the reply. If omitted: samples of the policy and expert "
+            "answers, without the anchors of the base weights."
         ),
     )

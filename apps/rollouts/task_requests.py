@@ -18,8 +18,8 @@ from apps.tasksets.models import Task, Taskset
 MOST_WAITING = 200
 
 
-class AskedTaskQuerySet(models.QuerySet):
-    def waiting(self) -> "AskedTaskQuerySet":
+class TaskRequestQuerySet(models.QuerySet):
+    def waiting(self) -> "TaskRequestQuerySet":
         """Return the requests that no draw has served yet, in order of arrival."""
         return self.filter(draw_index=None).order_by("pk")
 
@@ -37,19 +37,19 @@ class AskedTaskQuerySet(models.QuerySet):
         return [row.task for row in rows], served
 
 
-class AskedTask(models.Model):
+class TaskRequest(models.Model):
     """A person's request for a task.
 
     `draw_index` is the draw that served it, NULL while it waits.
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="asked_tasks")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="task_requests")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     at = models.DateTimeField(db_default=Now())
     draw_index = models.PositiveIntegerField(null=True)
 
-    objects = AskedTaskQuerySet.as_manager()
+    objects = TaskRequestQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -57,16 +57,16 @@ class AskedTask(models.Model):
                 fields=["run", "task"], condition=Q(draw_index=None), name="a_task_waits_once"
             ),
             models.UniqueConstraint(
-                fields=["run", "draw_index"], name="a_draw_takes_one_asked_task"
+                fields=["run", "draw_index"], name="a_draw_serves_one_task_request"
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.run_id} is asked for {self.task_id}"
+        return f"task {self.task_id} for run {self.run_id}"
 
     @classmethod
     @unit_of_work
-    def ask(cls, run: Run, taskset: Taskset, index: int, by: User) -> bool:
+    def submit(cls, run: Run, taskset: Taskset, index: int, by: User) -> bool:
         """Request the task of this index, and return False if it is already waiting.
 
         Raises NotPossible with the reason.
@@ -90,13 +90,13 @@ class AskedTask(models.Model):
             )
         if run.left_out.filter(task=task).exists():
             raise NotPossible(f"task {index:,} is left out of run {run.slug}")
-        if run.asked_tasks.waiting().count() >= MOST_WAITING:
+        if run.task_requests.waiting().count() >= MOST_WAITING:
             raise NotPossible(f"{MOST_WAITING} tasks already wait to be sampled")
         _, is_new = cls.objects.get_or_create(
             run=run, task=task, draw_index=None, defaults={"by": by}
         )
         if is_new:
             AuditEntry.record(
-                "task asked for", run.address, by, run.project, task=f"{taskset.slug} {index}"
+                "task requested", run.address, by, run.project, task=f"{taskset.slug} {index}"
             )
         return is_new

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from apps.rollouts.mixing import Part, split_by_taskset
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.rollouts.task_stats import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
@@ -45,7 +45,7 @@ def sample_tasks(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
         assert run.taskset is not None  # an evaluation has one taskset
         return run.taskset.at(draws)
     if plan.selection.name == "people":
-        requested, served = AskedTask.objects.filter(run=run).serve(
+        requested, served = TaskRequest.objects.filter(run=run).serve(
             draws, run.left_out.values("task")
         )
         return people.draw_for_people(

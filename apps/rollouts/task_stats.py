@@ -68,12 +68,13 @@ class TaskRecord(models.Model):
     )
     alpha = models.FloatField(
         help_text=(
-            "Of the Beta distribution that is believed of its success rate; older verdicts fade."
+            "Parameter α of the Beta distribution that estimates the success rate; "
+            "older results are discounted."
         )
     )
     beta = models.FloatField()
     last_draw = models.PositiveIntegerField(
-        help_text="The newest draw whose group got its verdict; beliefs fade from there."
+        help_text="Newest draw whose group was judged; results are discounted from there."
     )
     updated_at = models.DateTimeField(db_default=Now())
 

@@ -169,7 +169,7 @@ class LostWorker(Rule):
     )
 
 
-class ControlBehind(Rule):
+class ControlWorkerLate(Rule):
     after_s: Seconds = Field(
         60.0,
         description=(
@@ -234,8 +234,8 @@ class Alerts(Section):
     lost_worker: LostWorker | None = Field(
         LostWorker(), description="One of several workers of a role was lost or fenced."
     )
-    control_behind: ControlBehind | None = Field(
-        ControlBehind(),
+    control_worker_late: ControlWorkerLate | None = Field(
+        ControlWorkerLate(),
         description="The control worker is late: leases, imports, exports and alerts wait.",
     )
     budget: NearBudget | None = Field(

@@ -216,7 +216,7 @@ class Bytes(BaseParser):
 
 def _wake_worker() -> None:
     """Wake a worker now; the regular job would begin within seconds."""
-    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+    transaction.on_commit(lambda: wakeups.send("import_models"), robust=True)
 
 
 def _require_run(request: ApiRequest, project: Project) -> None:

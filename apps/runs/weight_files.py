@@ -116,7 +116,7 @@ def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) 
         entry = manifest.files[name]
         descriptor = _open_plain(folder / name, entry.bytes)
     except (DamagedWeights, OSError) as damage:
-        log.error("weights_not_handed_out", path=ask.path, reason=str(damage))
+        log.error("weights_not_served", path=ask.path, reason=str(damage))
         return JsonResponse({"code": "damaged", "detail": _without_folder(damage)}, status=410)
     return _file_response(request, ask, descriptor, entry.bytes, entry.sha256)
 

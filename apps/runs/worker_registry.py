@@ -132,7 +132,7 @@ class ServerRegistration:
             words()
         except Error as error:
             if not self._is_away:
-                log.warning("database_away", role=self.role, error=str(error).strip())
+                log.warning("database_unavailable", role=self.role, error=str(error).strip())
             self._is_away = True
             connections.close_all()
         else:

@@ -132,7 +132,7 @@ class Socket(AsyncWebsocketConsumer):
         except TooSlow:
             await self.end(TOO_SLOW, "reconnect and continue from your position")
         except OSError as error:
-            log.debug("browser_gone", path=self.scope["path"], error=str(error))
+            log.debug("browser_disconnected", path=self.scope["path"], error=str(error))
         except Exception:
             log.exception("socket_failed", path=self.scope["path"])
             await self.end(BROKEN)

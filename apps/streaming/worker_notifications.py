@@ -55,7 +55,7 @@ def notify_workers(*stations: str) -> None:
             pipe.ltrim(f"wakeup:{station}", 0, RINGS_KEPT - 1)
         pipe.execute()
     except DEAD_REDIS as error:
-        log.warning("bell_not_rung", stations=stations, error=str(error))
+        log.warning("worker_notification_failed", stations=stations, error=str(error))
 
 
 def wait(station: str, seconds: float) -> bool:
@@ -103,7 +103,7 @@ def announce(topic: str, sequence: int, kind: str, payload: dict, at: str) -> No
     try:
         async_to_sync(get_channel_layer().group_send)(group_name(topic), message)
     except DEAD_REDIS as error:
-        log.warning("event_not_announced", topic=topic, sequence=sequence, error=str(error))
+        log.warning("event_notification_failed", topic=topic, sequence=sequence, error=str(error))
 
 
 def group_name(topic: str) -> str:

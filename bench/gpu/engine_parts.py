@@ -1,8 +1,9 @@
-"""One thing that vLLM does on a GPU, measured by itself: `python bench/gpu/engine_parts.py PART
-[--on-cpu]`.
+"""Measure one feature of vLLM on a GPU.
 
-`bench/gpu/run.py` calls it for each part in a process of its own. The last line is JSON. Exit code
-1 where logprobs are further from a plain pass than the limit of the parity probe.
+    python bench/gpu/engine_parts.py PART [--on-cpu]
+
+`bench/gpu/run.py` runs it for each part, in a separate process. The last line is JSON. The exit
+code is 1 if logprobs differ from a plain forward pass by more than the limit of the parity probe.
 """
 
 import argparse
@@ -206,7 +207,11 @@ def time_engine(act: Callable[[], object]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--on-cpu", action="store_true", help="a small policy, for the path alone")
+    parser.add_argument(
+        "--on-cpu",
+        action="store_true",
+        help=("use a small policy on the CPU, only to test the code path"),
+    )
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="rftweb-bench-"))
     try:

@@ -1,11 +1,11 @@
-"""Do an engine and the trainer see the same in pictures, here?
+"""Check that the engine and the trainer compute the same logprobs for pictures.
 
     python bench/gpu/pictures.py [--engine vllm] [--policy FOLDER] [--requests 64]
 
-Samples answers to questions about drawn pictures (one, two and none in a text), before and after
-weights are exchanged in mid-answer, and compares every token's logprob with a plain fp32 pass of
-the model over the whole text. Without a folder an untrained tiny policy is built. Exit code 1 where
-the mean gap is above the limit of the parity probe.
+It samples answers to questions with one, two or no pictures, before and after the weights change
+during an answer, and compares every token's logprob with a plain fp32 forward pass over the whole
+text. Without a folder it builds an untrained tiny policy. The exit code is 1 if the mean difference
+is above the limit of the parity probe.
 """
 
 import argparse
@@ -67,19 +67,19 @@ def main() -> int:
 
 def draw_picture_question(image_processor: ImageProcessor, number: int) -> PictureQuestion:
     """Return a question about no, one or two squares."""
-    shown = [
+    pictures = [
         square(COLOURS[(number + place) % 4], 2 + place, 4, 12 + number % 8)
         for place in range(number % 3)
     ]
     parts = [
-        *[{"type": "image"}] * len(shown),
+        *[{"type": "image"}] * len(pictures),
         {"type": "text", "text": "What is in this picture?"},
     ]
     message = {"role": "user", "content": parts}
     text = image_processor.processor.apply_chat_template(
         [message], add_generation_prompt=True, tokenize=False
     )
-    return image_processor.encode(text, shown, begins=True)
+    return image_processor.encode(text, pictures, begins=True)
 
 
 def answer_during_load(
@@ -91,7 +91,10 @@ def answer_during_load(
     """
     replies: Replies = {key: ([], []) for key in questions}
     engine.submit(
-        [Request(key, ids, Sampling(max_tokens), shown) for key, (ids, shown) in questions.items()]
+        [
+            Request(key, ids, Sampling(max_tokens), pictures)
+            for key, (ids, pictures) in questions.items()
+        ]
     )
     is_exchanged = False
     while engine.in_flight():
@@ -121,16 +124,16 @@ def measure_gaps(
         .to("cuda" if torch.cuda.is_available() else "cpu")
     )
     gaps = []
-    for key, (prompt, shown) in questions.items():
+    for key, (prompt, pictures) in questions.items():
         ids = torch.tensor([[*prompt, *replies[key][0]]], device=model.device)
         logprobs = (
-            model(**build_text_inputs(model, image_processor, ids, [shown]))
+            model(**build_text_inputs(model, image_processor, ids, [pictures]))
             .logits[0, :-1]
             .float()
             .log_softmax(-1)
         )
-        own = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
-        gaps.append((own - torch.tensor(replies[key][1])).abs())
+        plain_logprobs = logprobs.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0].cpu()
+        gaps.append((plain_logprobs - torch.tensor(replies[key][1])).abs())
     return torch.cat(gaps)
 
 
@@ -142,7 +145,7 @@ def _built(folder: Path) -> Path:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", default="auto", choices=("auto", "vllm", "transformers"))
-    parser.add_argument("--policy", type=Path, help="a sealed folder of a policy that sees")
+    parser.add_argument("--policy", type=Path, help="sealed folder of a vision policy")
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=48)
     return parser.parse_args()

@@ -1,12 +1,11 @@
-"""A preset for one GPU as it runs: engine and trainer on one card, one update, against the computed
-table.
+"""Run one update of a preset on one GPU, and compare its memory with the computed table.
 
     python bench/gpu/preset_parts.py gpu-1.5b-full [--on-cpu]
 
-An untrained policy of the preset's sizes is sampled, trained for one update of the preset's rows
-and tokens beside the engine (asleep, or awake with its share), published, loaded and sampled again.
-The last line is JSON: bytes measured and computed, and seconds. Exit code 1 where memory did not
-suffice or the engine's logprobs are off.
+Engine and trainer share the GPU. An untrained policy of the preset's size is sampled, trained for
+one update with the preset's rows and tokens (while the engine sleeps, or keeps its share of the
+memory), published, loaded and sampled again. The last line is JSON: measured and computed bytes,
+and seconds. The exit code is 1 if memory ran out or the engine's logprobs differ.
 """
 
 import argparse
@@ -116,14 +115,14 @@ def updated(plan: RunConfig, base: Path, scratch: Path) -> Figures:
         publish_s = time_preset(lambda: host.publish(scratch / "v000001", 1, 0))
         gpu_turns.free_cached_memory()
         peak = torch.cuda.max_memory_reserved() if torch.cuda.is_available() else 0
-        held = torch.cuda.memory_allocated() if torch.cuda.is_available() else host.bytes
+        trainer_bytes = torch.cuda.memory_allocated() if torch.cuda.is_available() else host.bytes
     finally:
         host.stop()
     return {
         "update_s": seconds,
         "publish_s": publish_s,
         "trainer_peak_bytes": peak,
-        "trainer_held_bytes": held,
+        "trainer_held_bytes": trainer_bytes,
     }
 
 
@@ -166,7 +165,11 @@ def time_preset(act: Callable[[], object]) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("preset", choices=PARAMETERS)
-    parser.add_argument("--on-cpu", action="store_true", help="a small policy, for the path alone")
+    parser.add_argument(
+        "--on-cpu",
+        action="store_true",
+        help=("use a small policy on the CPU, only to test the code path"),
+    )
     options = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="rftweb-bench-"))
     try:

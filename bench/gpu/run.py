@@ -1,18 +1,18 @@
-"""All measurements that want a GPU, in one command, with nothing to download.
+"""Run all measurements that need a GPU, without downloads.
 
     python bench/gpu/run.py [--only sleep,gpu-7b-lora] [--wheels FOLDER] [--parameters 5e8] [--steps
     20]
 
-The parts, each in a process of its own: what the machine is; that no process begins to use CUDA
-before it forks, and that CUDA_VISIBLE_DEVICES is kept to; each thing that vLLM does for a run on
-one GPU or several (engine_parts.py); the presets, one update each beside their engine against the
-computed table of memory (preset_parts.py); pictures; publishing and loading; the explorer's cost;
-and the whole stack against one bare process. --wheels installs what wheels.py fetched, beside (not
-into) this Python. Progress goes to standard error; the last line is JSON, by part. Exit code 1
-where one failed: its value says why.
+Each part runs in a separate process: a description of the machine; a check that no process uses
+CUDA before it forks and that CUDA_VISIBLE_DEVICES is respected; each feature of vLLM on one GPU or
+several (engine_parts.py); one update of each preset, compared with the computed table of memory
+(preset_parts.py); pictures; publishing and loading weights; the explorer's overhead; and the whole
+stack compared with a single process. --wheels installs the wheels that wheels.py fetched into a
+separate folder. Progress goes to standard error; the last line is JSON by part. The exit code is 1
+if a part failed; its value is then the reason.
 
-Without a GPU it says so and fails. --on-cpu walks through the parts with small policies, for the
-path and not for the figures.
+Without a GPU it fails with a message. --on-cpu runs the parts with small policies, to test the code
+and not to measure.
 """
 
 import argparse
@@ -118,8 +118,8 @@ def report_refusal(why: str) -> int:
 def sees_gpu(environment: dict[str, str]) -> bool:
     """Tell whether CUDA sees a GPU, asked in another process: this one never uses CUDA."""
     command = [sys.executable, "-c", SEES_GPU]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return done.stdout.strip() == "True"
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return process.stdout.strip() == "True"
 
 
 def is_chosen(options: argparse.Namespace, name: str) -> bool:
@@ -180,7 +180,7 @@ def last_json(command: list[str], environment: dict[str, str]) -> dict:
 
     A failure is reported in it, so that the other parts are still measured.
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
         cwd=BENCH.parent,
         env=environment,
@@ -188,26 +188,28 @@ def last_json(command: list[str], environment: dict[str, str]) -> dict:
         text=True,
         check=False,
     )
-    lines = done.stdout.splitlines()
+    lines = process.stdout.splitlines()
     print(*lines[:-1], sep="\n", file=sys.stderr, flush=True)
     try:
         report = json.loads(lines[-1])
     except (IndexError, ValueError):
         report = {}
-    if done.returncode:
-        return {**report, "failed": f"exit code {done.returncode}: standard error says why"}
+    if process.returncode:
+        return {**report, "failed": f"exit code {process.returncode}: standard error says why"}
     return report or {"failed": "it printed no JSON"}
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="comma-separated names of parts (default: all)")
     parser.add_argument(
-        "--only", default="", help="names of parts, with commas between; all without it"
+        "--on-cpu",
+        action="store_true",
+        help=("use small policies on the CPU, only to test the code path"),
     )
-    parser.add_argument("--on-cpu", action="store_true", help="small policies, for the path alone")
     parser.add_argument("--wheels", type=Path, help="folder filled by bench/gpu/wheels.py")
     parser.add_argument("--parameters", type=float, default=5e8)
-    parser.add_argument("--steps", type=int, default=20, help="optimiser updates of the loop")
+    parser.add_argument("--steps", type=int, default=20, help="optimizer updates of the loop")
     parser.add_argument(
         "--concurrent", type=int, default=128, help="rollouts in flight of rollout_overhead"
     )

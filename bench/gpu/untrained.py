@@ -79,7 +79,7 @@ def mean_gap(folder: Path, replies: Sequence[Reply]) -> float:
     for prompt, reply, logprobs in replies:
         ids = torch.tensor([[*prompt, *reply]], device=model.device)
         all_logprobs = model(ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-        own = all_logprobs.gather(1, ids[0, len(prompt) :, None])[:, 0].cpu()
-        gaps.append((own - torch.tensor(logprobs)).abs())
+        plain_logprobs = all_logprobs.gather(1, ids[0, len(prompt) :, None])[:, 0].cpu()
+        gaps.append((plain_logprobs - torch.tensor(logprobs)).abs())
     del model
     return torch.cat(gaps).mean().item()

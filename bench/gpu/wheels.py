@@ -1,10 +1,11 @@
-"""Fetch what a bare GPU machine lacks as wheels, to be carried there: `python bench/gpu/wheels.py
-FOLDER`.
+"""Download the wheels that a GPU machine without network access lacks.
 
-The machine is taken to have Python 3.12 on x86-64 Linux with torch 2.11, transformers 5.17 and what
-usually lies beside them (PRESENT, less what has to be newer there); all else that
-requirements/base.lock and train.lock name comes in the locked version. Prints one line of JSON;
-exit code 1 when a wheel is missing or all together are over the limit.
+    python bench/gpu/wheels.py FOLDER
+
+The machine is expected to have Python 3.12 on x86-64 Linux with torch 2.11, transformers 5.17 and
+the packages that usually come with them (PRESENT, except those that must be newer). All other
+packages of requirements/base.lock and train.lock are downloaded in the locked version. It prints
+one line of JSON; the exit code is 1 if a wheel is missing or the total size is above the limit.
 """
 
 import argparse

@@ -22,7 +22,7 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10)
 METHODS = {"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE"}
 ANSWERS = Histogram(
     "rftweb_http_seconds",
-    "Time to answer, by the name of the address; of a file, until it begins.",
+    "Response time by route name; for files, until the first byte.",
     ["view", "method", "status"],
     buckets=SECONDS,
     registry=None,
@@ -60,11 +60,13 @@ class Process:
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "rftweb_redis_up",
-            "Whether Redis answers this process.",
+            "Whether this process can reach Redis.",
             value=worker_notifications.reachable(),
         )
         yield GaugeMetricFamily(
-            "rftweb_sockets", "Live connections of this process.", value=Socket.open_sockets.total()
+            "rftweb_sockets",
+            "Open WebSocket connections of this process.",
+            value=Socket.open_sockets.total(),
         )
         if self.user.is_staff:
             name = f"{socket.gethostname()}:{os.getpid()}"

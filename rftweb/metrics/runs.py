@@ -90,7 +90,7 @@ class RunCollector:
             yield from self._workers()
 
     def _runs(self) -> Metric:
-        family = GaugeMetricFamily("rftweb_runs", "Runs that train, by state.", labels=["state"])
+        family = GaugeMetricFamily("rftweb_runs", "Training runs, by state.", labels=["state"])
         counts = dict(
             self.runs.filter(is_evaluation=False)
             .order_by()
@@ -108,12 +108,12 @@ class RunCollector:
         """
         steps = CounterMetricFamily("rftweb_run_steps", "Committed optimizer steps.", labels=RUN)
         planned = GaugeMetricFamily(
-            "rftweb_run_planned_steps", "Steps that the run will make.", labels=RUN
+            "rftweb_run_planned_steps", "Planned optimizer steps.", labels=RUN
         )
         version = GaugeMetricFamily(
             "rftweb_run_weight_version", "Published weight version.", labels=RUN
         )
-        opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
+        opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups opened.", labels=RUN)
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         metrics = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families: list[CounterMetricFamily | GaugeMetricFamily]
@@ -143,7 +143,7 @@ class RunCollector:
         """Return the newest metrics; one index seek per run and name."""
         family = GaugeMetricFamily(
             "rftweb_run_metric",
-            "The newest step's metrics, of runs not ended.",
+            "Metrics of the newest step of each run that has not ended.",
             labels=[*RUN, "name"],
         )
         labels_by_run = self._open_ones()
@@ -157,7 +157,7 @@ class RunCollector:
 
         Only the sets that were evaluated last are included.
         """
-        labels = [*RUN, "taskset", "asked"]
+        labels = [*RUN, "taskset", "question_set"]
         value = GaugeMetricFamily(
             "rftweb_run_evaluation",
             "The newest evaluated version's metric.",
@@ -198,7 +198,7 @@ class RunCollector:
         )
         age = GaugeMetricFamily(
             "rftweb_oldest_group_age_seconds",
-            "Since when the oldest open group of a station was drawn.",
+            "Age of the oldest open group at each station.",
             labels=[*RUN, "state"],
         )
         rows = Group.objects.filter(run__in=self.open_runs, state__in=Group.OPEN).order_by()
@@ -232,7 +232,7 @@ class RunCollector:
     def _alerts(self) -> Metric:
         """Return the open alerts that the user may see."""
         family = GaugeMetricFamily(
-            "rftweb_open_alerts", "Alerts whose condition holds, by rule.", labels=[*RUN, "rule"]
+            "rftweb_open_alerts", "Open alerts, by rule.", labels=[*RUN, "rule"]
         )
         rows = Alert.objects.visible_to(self.user).open().filter(run__in=self.runs).order_by()
         for project, run, rule, count in rows.values_list(
@@ -254,11 +254,11 @@ class RunCollector:
     def _workers(self) -> Iterator[Metric]:
         beat = GaugeMetricFamily(
             "rftweb_worker_heartbeat_timestamp_seconds",
-            "When it last said so.",
+            "Time of the worker's last heartbeat.",
             labels=["role", "worker"],
         )
         alive = GaugeMetricFamily(
-            "rftweb_workers", "Processes that were heard of within their lease.", labels=["role"]
+            "rftweb_workers", "Workers with a heartbeat within their lease.", labels=["role"]
         )
         recent = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
         for worker in recent.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[
@@ -273,7 +273,7 @@ class RunCollector:
             alive.add_metric([role], counts.get(role, 0))
         plane = control_plane.read_control_plane()
         behind = GaugeMetricFamily(
-            "rftweb_control_behind_seconds",
+            "rftweb_control_sweep_age_seconds",
             "Seconds since the last sweep; one is due every five.",
             value=plane.behind_s,
         )

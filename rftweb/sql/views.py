@@ -432,7 +432,7 @@ VIEWS = (
         ),
         ("taskset", "text", "taskset.slug", "Taskset of its tasks."),
         (
-            "asked",
+            "question_set",
             "text",
             "evaluation.evaluation_set",
             "Same value for evaluations with the same questions: samples, temperature, scorers.",
@@ -484,7 +484,7 @@ VIEWS = (
         ),
         ("weight_version", "bigint", "coalesce(version.version, 0)", "Evaluated weight version."),
         (
-            "asked",
+            "question_set",
             "text",
             "evaluation.evaluation_set",
             "Same value for evaluations with the same questions, which can be compared.",

@@ -60,7 +60,7 @@ class Rows:
 
     rollouts: dict[int, list[Rollout]]
     rewards: dict[int, list[Reward]]
-    asked_at: dict[int, datetime]
+    requested_at: dict[int, datetime]
     steps: dict[int, list[TrainStep]]
     versions: dict[int, WeightVersion]
     words: dict[int, list[Acknowledgement]]
@@ -82,7 +82,7 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
         .select_related("worker")
         .order_by("at")
     )
-    asked_at = (
+    requested_at = (
         Item.objects.filter(group__in=ids)
         .order_by()
         .values_list("group")
@@ -91,7 +91,7 @@ def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
     return Rows(
         _by(rollouts, lambda row: row.group_id),
         _by(rewards.order_by("pk"), lambda row: row.rollout_id),
-        dict(asked_at),
+        dict(requested_at),
         {group: list(of.values()) for group, of in steps.items()},
         versions,
         _by(words, lambda row: row.weight_version_id),
@@ -212,14 +212,14 @@ def _judging_spans(trace: str, group: Group, closed_at: datetime, rows: Rows) ->
                 attributes,
                 reward.reason,
             )
-    asked_at = rows.asked_at.get(group.pk)
-    if asked_at:
+    requested_at = rows.requested_at.get(group.pk)
+    if requested_at:
         yield Span(
             trace,
             "people",
             "wait for people",
-            asked_at,
-            max(asked_at, group.judged_at or closed_at),
+            requested_at,
+            max(requested_at, group.judged_at or closed_at),
             "group",
         )
     if group.judged_at:

@@ -25,7 +25,7 @@ const isBeingUsed = (region) =>
 htmx.registerExtension("keep-open", {
   htmx_before_morph_node(element, { newNode }) {
     if (element.matches("details[open]")) newNode.setAttribute("open", "");
-    if (element.matches("[data-kept]"))
+    if (element.matches("[data-send-status]"))
       // Its content was fetched when a person opened it, and is not part of the refreshed page.
       newNode.replaceChildren(...element.cloneNode(true).childNodes);
   },

@@ -45,7 +45,7 @@ const LABELS = {
 export function addCopyButtons() {
   for (const [selector, label] of Object.entries(LABELS)) {
     for (const block of document.querySelectorAll(selector)) {
-      const isRated = block.closest("[data-desk]"); // raters need the keys and the space for rating
+      const isRated = block.closest("[data-rating-page]"); // raters need the keys and the space for rating
       if (!isRated && !block.nextElementSibling?.matches(".copy-line")) addCopyLine(block, label);
     }
   }

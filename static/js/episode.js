@@ -10,13 +10,13 @@ const lastIds = new Map();
 let chunks = []; // of the episode's rollout: { o: first token, x: text }
 let rolloutShown = null;
 
-const actionElement = () => region.querySelector("[data-writing]");
+const actionElement = () => region.querySelector("[data-current-reply]");
 
 function showAction() {
   const element = actionElement();
   if (element)
     element.textContent = chunks
-      .filter((chunk) => chunk.o >= Number(element.dataset.past))
+      .filter((chunk) => chunk.o >= Number(element.dataset.offset))
       .map((chunk) => chunk.x)
       .join("");
 }
@@ -52,17 +52,17 @@ function subscribeOnce() {
 
 // Focus the text field when it is the person's turn, unless the focus is elsewhere.
 function focusInput() {
-  const input = region.querySelector("[data-say] textarea");
+  const input = region.querySelector("[data-message-form] textarea");
   if (input && document.activeElement === document.body) input.focus();
 }
 
 // When the time for the answer ends. It is counted from when the page received it, because the
 // clocks may differ.
 let deadline = 0;
-const countdown = () => region.querySelector("[data-left]");
+const countdown = () => region.querySelector("[data-seconds-left]");
 
 function restartCountdown() {
-  deadline = Date.now() + 1000 * Number(countdown()?.dataset.left);
+  deadline = Date.now() + 1000 * Number(countdown()?.dataset.secondsLeft);
   updateCountdown();
 }
 
@@ -85,13 +85,15 @@ region.addEventListener("htmx:after:swap", () => {
 
 region.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey)) return;
-  event.target.closest("[data-say]")?.requestSubmit();
+  event.target.closest("[data-message-form]")?.requestSubmit();
 });
 
 onPageKey((key) => {
   if (key === "p")
-    (region.querySelector("[data-say] textarea") ?? region.querySelector("[data-play]"))?.focus();
-  else if (key === "t") document.querySelector("[data-seat]")?.click();
+    (
+      region.querySelector("[data-message-form] textarea") ?? region.querySelector("[data-play]")
+    )?.focus();
+  else if (key === "t") document.querySelector("[data-write-turn]")?.click();
   else return false;
   return true;
 });

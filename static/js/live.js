@@ -1,4 +1,4 @@
-// The live wall: text comes from the WebSocket, everything else as HTML fragments. Cards keep their
+// The live page: text comes from the WebSocket, everything else as HTML fragments. Cards keep their
 // places.
 import { handleCardKey, selectedCard } from "./cards.js";
 import { onPageKey } from "./keys.js";
@@ -7,10 +7,10 @@ import { steer } from "./steering.js";
 import { subscribe, throttle } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
-const CARD = ".roll";
+const CARD = ".rollout-card";
 const MAX_LAST_IDS = 500;
 const RATINGS_POLL_MS = 2000;
-const wall = document.querySelector("[data-wall]");
+const grid = document.querySelector("[data-live-grid]");
 const lastIds = new Map(); // rollout → stream id, oldest first
 const pendingChunks = new Map(); // rollout → chunks that arrived before its card was loaded
 const cardsToFetch = new Set();
@@ -49,7 +49,7 @@ function showChunk(card, chunk) {
 }
 
 function countStreaming() {
-  const count = wall.querySelectorAll("[data-state=sampling]").length;
+  const count = grid.querySelectorAll("[data-state=sampling]").length;
   const element = document.querySelector("[data-streaming]");
   element.textContent = count ? `${count} ${count === 1 ? "reply" : "replies"} streaming · ` : "";
 }
@@ -76,10 +76,10 @@ function applyChunk(chunk) {
 }
 
 // Return the oldest finished card that nobody uses, for a new card to replace. Returns null if the
-// wall has room, undefined if all cards are in use.
+// grid has room, undefined if all cards are in use.
 function findReplaceableCard() {
-  const cards = [...wall.querySelectorAll(CARD)];
-  if (cards.length < Number(wall.dataset.most)) return null;
+  const cards = [...grid.querySelectorAll(CARD)];
+  if (cards.length < Number(grid.dataset.maxCards)) return null;
   return cards
     .filter(
       (card) => card.dataset.state !== "sampling" && !card.matches(":hover, :focus-within, .sel"),
@@ -92,8 +92,8 @@ function placeCard(card) {
   if (replaced === undefined) return; // all cards are in use
   card.classList.add("fresh");
   if (replaced) replaced.replaceWith(card);
-  else wall.append(card);
-  document.querySelector("[data-wall-empty]")?.setAttribute("hidden", "");
+  else grid.append(card);
+  document.querySelector("[data-grid-empty]")?.setAttribute("hidden", "");
   const chunks = pendingChunks.get(Number(card.dataset.rollout)) ?? [];
   pendingChunks.delete(Number(card.dataset.rollout));
   if (card.dataset.state === "sampling") chunks.forEach(applyChunk);
@@ -112,22 +112,24 @@ async function fetchFragments(url, rollouts) {
 }
 
 const fetchCards = throttle(async () => {
-  const maxCards = Number(wall.dataset.most);
+  const maxCards = Number(grid.dataset.maxCards);
   const rollouts = [...cardsToFetch].slice(-maxCards);
   for (const skipped of [...cardsToFetch].slice(0, -maxCards)) pendingChunks.delete(skipped);
   cardsToFetch.clear();
   if (rollouts.length)
-    for (const card of await fetchFragments(wall.dataset.cards, rollouts))
+    for (const card of await fetchFragments(grid.dataset.cards, rollouts))
       if (!findCard(card.dataset.rollout)) placeCard(card);
 }, 400);
 
 const refreshRatings = throttle(async () => {
-  const unrated = [...wall.querySelectorAll(`${CARD}.done`)]
+  const unrated = [...grid.querySelectorAll(`${CARD}.done`)]
     .filter((card) => !card.querySelector(".chip"))
     .map((card) => card.dataset.rollout);
   if (!unrated.length) return;
-  for (const ratings of await fetchFragments(wall.dataset.chips, unrated)) {
-    const element = wall.querySelector(`[data-judged="${ratings.dataset.judged}"]`);
+  for (const ratings of await fetchFragments(grid.dataset.chips, unrated)) {
+    const element = grid.querySelector(
+      `[data-rollout-ratings="${ratings.dataset.rolloutRatings}"]`,
+    );
     if (ratings.childElementCount) element?.replaceWith(ratings);
   }
 }, RATINGS_POLL_MS);
@@ -136,8 +138,8 @@ const refreshRatings = throttle(async () => {
 async function replaceCards(rollouts) {
   for (const rollout of rollouts) lastIds.delete(rollout);
   for (const card of await fetchFragments(
-    wall.dataset.cards,
-    rollouts.slice(0, Number(wall.dataset.most)),
+    grid.dataset.cards,
+    rollouts.slice(0, Number(grid.dataset.maxCards)),
   )) {
     const existing = findCard(card.dataset.rollout);
     if (existing) existing.replaceWith(card);
@@ -154,7 +156,7 @@ function onFrame(frame) {
 }
 
 function buildUrl() {
-  const topics = wall.dataset.topics
+  const topics = grid.dataset.topics
     .split(",")
     .filter(Boolean)
     .map((topic) => `topic=${topic}`);
@@ -166,10 +168,10 @@ const BUTTONS_BY_KEY = {
   o: "[data-opens-large]",
   x: "[data-stop]",
   e: "[data-edit]",
-  t: "[data-seat]",
+  t: "[data-write-turn]",
 };
 
-if (wall) {
+if (grid) {
   onPageKey((key, event) => handleCardKey(key, event, CARD), { repeats: true });
   onPageKey((key) => {
     if (!(key in BUTTONS_BY_KEY)) return false;
@@ -180,7 +182,7 @@ if (wall) {
 
 async function stop(button) {
   const card = button.closest(CARD);
-  const element = card.querySelector("[data-kept]");
+  const element = card.querySelector("[data-send-status]");
   button.disabled = true;
   const result = await steer(button.dataset.stop, "stop");
   if (result.state !== "done") {
@@ -190,22 +192,22 @@ async function stop(button) {
   }
 }
 
-wall?.addEventListener("click", (event) => {
+grid?.addEventListener("click", (event) => {
   const button = event.target.closest("[data-stop]");
   if (button) stop(button);
 });
 
-// If all runs of the wall have ended, it says so and links to runs that are live.
+// If all runs of the page have ended, it says so and links to runs that are live.
 const ENDED_POLL_MS = 10_000;
-const endedNotice = document.querySelector("[data-wall-over]");
+const endedNotice = document.querySelector("[data-ended-url]");
 
 async function refreshEndedNotice() {
   if (document.visibilityState !== "visible") return;
-  const query = wall.dataset.topics
+  const query = grid.dataset.topics
     .split(",")
     .map((topic) => `topic=${topic}`)
     .join("&");
-  const response = await fetch(`${endedNotice.dataset.wallOver}?${query}`).catch(() => null);
+  const response = await fetch(`${endedNotice.dataset.endedUrl}?${query}`).catch(() => null);
   // The next poll tries again; the connection indicator shows that the server is away.
   if (!response?.ok || response.redirected) return;
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -215,7 +217,7 @@ async function refreshEndedNotice() {
   );
 }
 
-if (wall?.dataset.topics) {
+if (grid?.dataset.topics) {
   setInterval(refreshEndedNotice, ENDED_POLL_MS);
   countStreaming();
   subscribe(buildUrl, onFrame);

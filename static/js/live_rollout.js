@@ -10,14 +10,14 @@ const RATINGS_POLL_MS = 2000;
 const NEAR_BOTTOM_PX = 120;
 const root = document.querySelector("[data-follow]");
 const rollout = Number(root.dataset.rollout);
-const steeringUrl = root.dataset.acts;
+const steeringUrl = root.dataset.actionsUrl;
 // Rollout → id of its last chunk, for all live rollouts of the run. The server sends rollouts that
 // are missing in `after` again from their start.
 const lastIds = new Map();
 const elements = {
-  state: document.querySelector("[data-state-words]"),
+  state: document.querySelector("[data-state-label]"),
   status: root.querySelector("[data-status]"),
-  holdNotice: root.querySelector("[data-held]"),
+  holdNotice: root.querySelector("[data-hold-notice]"),
 };
 
 const isSampling = () => root.dataset.state === "sampling";
@@ -41,7 +41,7 @@ const transcript = isSampling()
 function showStatus(text, kind = "") {
   if (!elements.status) return;
   elements.status.hidden = !text;
-  elements.status.className = `told ${kind}`;
+  elements.status.className = `action-status ${kind}`;
   elements.status.textContent = text;
 }
 
@@ -57,7 +57,7 @@ function showHold(chunk) {
 function onEnd(chunk) {
   root.dataset.state = "finished";
   elements.state.textContent = `complete${chunk.stop && chunk.stop !== "stop" ? `, ${chunk.stop}` : ""}`;
-  root.querySelector("[data-acting]")?.setAttribute("hidden", "");
+  root.querySelector("[data-reply-actions]")?.setAttribute("hidden", "");
   showHold(null);
   editor?.onEnd();
   setTimeout(() => releaseStars(rollout), 300); // its row is committed right after its last chunk
@@ -100,14 +100,14 @@ function buildUrl() {
 }
 
 async function refreshRatings() {
-  const ratings = root.querySelector("[data-judged]");
+  const ratings = root.querySelector("[data-rollout-ratings]");
   if (isSampling() || ratings.childElementCount) return;
   const response = await fetch(`${root.dataset.chips}?rollout=${rollout}`).catch(() => null);
   if (!response?.ok) return;
   // The fragment comes from our own server, and never contains the reply's text.
   const updated = new DOMParser()
     .parseFromString(await response.text(), "text/html")
-    .querySelector("[data-judged]");
+    .querySelector("[data-rollout-ratings]");
   if (updated?.childElementCount) ratings.replaceWith(document.importNode(updated, true));
 }
 
@@ -146,7 +146,7 @@ root.addEventListener("click", (event) => {
 
 function closeOrGoUp() {
   if (editor?.isOpen) editor.cancel();
-  else document.querySelector("[data-up]").click();
+  else document.querySelector("[data-parent-link]").click();
 }
 
 onPageKey((key) => {

@@ -22,12 +22,12 @@ async function showErrors(form, response) {
   const problem = await response
     .json()
     .catch(() => ({ detail: `The server answered ${response.status}.` }));
-  for (const element of form.querySelectorAll("[data-wrong]")) element.textContent = "";
+  for (const element of form.querySelectorAll("[data-field-error]")) element.textContent = "";
   const errors = problem.errors || { files: [problem.detail] };
   for (const [field, messages] of Object.entries(errors)) {
     const element =
-      form.querySelector(`[data-wrong="${CSS.escape(field)}"]`) ||
-      form.querySelector('[data-wrong="files"]');
+      form.querySelector(`[data-field-error="${CSS.escape(field)}"]`) ||
+      form.querySelector('[data-field-error="files"]');
     element.setAttribute("role", "alert");
     element.textContent = messages.join(" ");
   }
@@ -87,7 +87,7 @@ async function sendAll(form, address, files) {
         Object.values({ ...received, [file.name]: offset }).reduce((sum, bytes) => sum + bytes, 0),
         total,
       );
-      offset = await sendChunk(address, file, offset, Number(form.dataset.piece));
+      offset = await sendChunk(address, file, offset, Number(form.dataset.chunkBytes));
     }
     received[file.name] = offset;
   }
@@ -111,7 +111,7 @@ async function upload(form, files, create) {
     button.disabled = false;
     if (error instanceof Response) await showErrors(form, error);
     else
-      form.querySelector('[data-wrong="files"]').textContent =
+      form.querySelector('[data-field-error="files"]').textContent =
         `The upload broke off: ${error.message}.`;
     if (page && form.dataset.uploads) location.assign(page); // the upload can continue there
   }
@@ -133,11 +133,11 @@ async function createImport(form, files) {
 }
 
 function resumeImport(form) {
-  const address = form.dataset.resumes;
+  const address = form.dataset.resumeUrl;
   return { id: address.match(/(\d+)\/$/)[1], address };
 }
 
-for (const form of document.querySelectorAll("[data-uploads], [data-resumes]")) {
+for (const form of document.querySelectorAll("[data-uploads], [data-resume-url]")) {
   form.addEventListener("submit", (event) => {
     const isNew = "uploads" in form.dataset;
     if (isNew && new FormData(form).get("kind") !== WEIGHTS) return;

@@ -3,10 +3,10 @@
 import "./stars.js";
 
 document.addEventListener("pointerover", (event) => {
-  const token = event.target.closest?.(".tokens [data-p]");
+  const token = event.target.closest?.(".tokens [data-probability]");
   const status = document.querySelector("[data-token-line]");
   if (token && status)
-    status.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.p}`;
+    status.textContent = `“${token.textContent.trim() || token.textContent}”: probability ${token.dataset.probability}`;
 });
 
 // Copy the text that `readText` returns, and show the result.

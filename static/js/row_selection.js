@@ -13,7 +13,7 @@ const rowCheckboxes = (table) => [...table.querySelectorAll(ROW_CHECKBOX)];
 
 // Set the header's checkbox: checked if all rows are, indeterminate if some are.
 function updateHeader(table) {
-  const header = table.querySelector("[data-tick-page] input");
+  const header = table.querySelector("[data-select-page] input");
   if (!header) return;
   const boxes = rowCheckboxes(table);
   const count = boxes.filter((box) => box.checked).length;
@@ -46,12 +46,12 @@ document.addEventListener("change", ({ target }) => {
   const table = target.closest?.("table");
   if (!table) return;
   const { checked } = target;
-  if (target.closest("[data-tick-page]"))
+  if (target.closest("[data-select-page]"))
     for (const box of rowCheckboxes(table)) setChecked(box, checked);
   updateHeader(table);
 });
 
-for (const label of document.querySelectorAll("[data-tick-page]")) {
+for (const label of document.querySelectorAll("[data-select-page]")) {
   label.hidden = false;
   updateHeader(label.closest("table"));
 }

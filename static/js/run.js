@@ -30,7 +30,7 @@ let marks = [],
 const axis = () => params.get("x") ?? "step";
 const smoothing = () => Number(params.get("smooth") ?? 0);
 // The charts page has one chart of any metrics.
-const isCustom = root !== null && "own" in root.dataset;
+const isCustom = root !== null && "customChart" in root.dataset;
 const isLog = () => params.has("log");
 const isZoomed = () => params.has("from_step") || params.has("to_step");
 
@@ -118,7 +118,7 @@ function showParams() {
     if (field !== document.activeElement) field.value = params.get(name) ?? "";
   }
   root.querySelector("[data-zoom] [name=to_step]").placeholder = store.step || page.dataset.step;
-  root.querySelector("[data-whole]").hidden = !isZoomed();
+  root.querySelector("[data-full-range]").hidden = !isZoomed();
   for (const chart of charts.values()) updateLinks(chart);
 }
 
@@ -260,7 +260,7 @@ function showValuesAt(step, markText) {
   const hover = `${step} ${markText}`;
   if (step !== null && lastHover === hover) return;
   lastHover = hover;
-  const line = root.querySelector("[data-at]");
+  const line = root.querySelector("[data-cursor-values]");
   line.textContent =
     step === null
       ? describePoints()
@@ -269,8 +269,8 @@ function showValuesAt(step, markText) {
     const value = valueAt(element.dataset.value, step);
     if (value !== undefined || step !== null) element.textContent = formatNumber(value);
   }
-  for (const element of root.querySelectorAll("[data-spread]")) {
-    const value = valueAt(element.dataset.spread, step);
+  for (const element of root.querySelectorAll("[data-std-metric]")) {
+    const value = valueAt(element.dataset.stdMetric, step);
     element.textContent = value === undefined ? "" : `± ${formatNumber(value)}`;
   }
   for (const element of root.querySelectorAll("[data-legend]"))
@@ -310,7 +310,7 @@ function toggleMetric(checkbox) {
   element.querySelector("h3").title = checkbox.closest("label").querySelector("small").textContent;
   element.querySelector("h3 > a").textContent = element.dataset.title;
   element.querySelector("h3 > b").dataset.value = checkbox.value;
-  root.querySelector("[data-picked]").append(element);
+  root.querySelector("[data-selected-charts]").append(element);
   addChart(element);
 }
 
@@ -325,11 +325,11 @@ function bindControls() {
 // Links that change the axis or the range work without loading the page again.
 function bindLinks() {
   root.addEventListener("click", (event) => {
-    const link = event.target.closest("[data-axis], [data-whole], [data-newest-step]");
+    const link = event.target.closest("[data-axis], [data-full-range], [data-newest-step]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     if ("newestStep" in link.dataset) return drawer.open(store.step || page.dataset.step);
-    if ("whole" in link.dataset) return resetZoom();
+    if ("fullRange" in link.dataset) return resetZoom();
     navigate(() =>
       link.dataset.axis === "step" ? params.delete("x") : params.set("x", link.dataset.axis),
     );
@@ -370,7 +370,7 @@ function bindSmoothing() {
 }
 
 function bindMetricSearch() {
-  const search = root.querySelector("[data-find]");
+  const search = root.querySelector("[data-metric-search]");
   if (!search) return;
   search.hidden = false;
   root.querySelector("[data-show]").hidden = true;

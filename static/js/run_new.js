@@ -12,7 +12,7 @@ let openDetails = [];
 let lastField; // the field that was edited last
 let resetField; // the field that the next request resets to its default
 // Whether there are changes to lose. Names and the run to compare with don't count.
-let hasUnsaved = "typed" in form.dataset;
+let hasUnsaved = "unsaved" in form.dataset;
 let isLeaving = false;
 
 form.addEventListener("input", (event) => {
@@ -86,7 +86,7 @@ function markDisabledFields() {
   ].map((box) => `${box.name}.`);
   for (const knob of form.querySelectorAll("[data-knob]"))
     knob.toggleAttribute(
-      "data-off",
+      "data-inactive",
       disabledSections.some((start) => knob.dataset.knob.startsWith(start)),
     );
 }
@@ -107,10 +107,12 @@ form.addEventListener("click", (event) => {
   if (!preset || !hasUnsaved || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   confirmDialog.querySelector("[data-preset]").textContent = preset.querySelector("b").textContent;
-  confirmDialog.querySelector("[data-replaces]").href = preset.href;
+  confirmDialog.querySelector("[data-replace-link]").href = preset.href;
   confirmDialog.showModal();
 });
-confirmDialog.querySelector("[data-replaces]").addEventListener("click", () => (isLeaving = true));
+confirmDialog
+  .querySelector("[data-replace-link]")
+  .addEventListener("click", () => (isLeaving = true));
 form.addEventListener("submit", () => (isLeaving = true));
 window.addEventListener("pageshow", () => (isLeaving = false));
 window.addEventListener(

@@ -5,7 +5,7 @@ import { updateHeader } from "./row_selection.js";
 
 const MAX_TOPICS = 20; // topics of one WebSocket
 const POLL_MS = 15000;
-const list = document.querySelector("[data-now]");
+const list = document.querySelector("[data-refresh-url]");
 const activeRows = () => [...document.querySelectorAll("tr[data-topic]")];
 
 function updateRow(updated) {
@@ -24,7 +24,7 @@ const refresh = throttle(async () => {
   const rows = activeRows();
   if (!rows.length || document.visibilityState !== "visible") return;
   const response = await fetch(
-    `${list.dataset.now}?${rows.map((row) => `run=${row.dataset.run}`).join("&")}`,
+    `${list.dataset.refreshUrl}?${rows.map((row) => `run=${row.dataset.run}`).join("&")}`,
   );
   if (!response.ok) return;
   const parsed = new DOMParser().parseFromString(
@@ -37,7 +37,7 @@ const refresh = throttle(async () => {
 // The selection is kept across pages of this list, and cleared when the person leaves it. Selected
 // runs of other pages are named, and sent with the form.
 const SELECTION_KEY = "runs-ticked";
-const form = document.getElementById("ticked");
+const form = document.getElementById("selected-runs");
 // The action succeeded. After a refusal, the runs stay selected.
 if (document.querySelector(".note.success")) sessionStorage.removeItem(SELECTION_KEY);
 const readSelection = () => JSON.parse(sessionStorage.getItem(SELECTION_KEY) ?? "[]");
@@ -62,18 +62,18 @@ function showSelection() {
     form.append(
       Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run }),
     );
-  const label = form.querySelector("[data-ticked]");
-  label.dataset.ticked ||= label.textContent;
+  const label = form.querySelector("[data-selection-label]");
+  label.dataset.selectionLabel ||= label.textContent;
   label.textContent = selected.size
     ? `${selected.size} run${selected.size === 1 ? "" : "s"} selected`
-    : label.dataset.ticked;
-  const otherPages = form.querySelector("[data-elsewhere]");
+    : label.dataset.selectionLabel;
+  const otherPages = form.querySelector("[data-other-pages]");
   otherPages.textContent = onOtherPages.length
     ? `${onOtherPages.length} on other pages: ${onOtherPages.map(([, name]) => name).join(", ")}`
     : "";
   otherPages.title = otherPages.textContent;
-  form.querySelector("[data-untick]").hidden = !selected.size;
-  form.toggleAttribute("data-some", selected.size > 0);
+  form.querySelector("[data-clear-selection]").hidden = !selected.size;
+  form.toggleAttribute("data-has-selection", selected.size > 0);
   document.querySelectorAll("table.runs").forEach(updateHeader);
   sessionStorage.setItem(SELECTION_KEY, JSON.stringify([...selected]));
 }
@@ -92,7 +92,7 @@ if (form) {
     else selected.delete(target.value);
     showSelection();
   });
-  form.querySelector("[data-untick]").addEventListener("click", () => {
+  form.querySelector("[data-clear-selection]").addEventListener("click", () => {
     selected.clear();
     showSelection();
   });

@@ -110,5 +110,5 @@ for (const term of document.querySelectorAll(".term")) {
 
 refreshAges();
 setInterval(refreshAges, 1000);
-const tourTarget = document.querySelector("[data-tour-aim]");
-if (tourTarget) document.querySelector(tourTarget.dataset.tourAim)?.classList.add("aimed");
+const tourTarget = document.querySelector("[data-tour-target]");
+if (tourTarget) document.querySelector(tourTarget.dataset.tourTarget)?.classList.add("tour-target");

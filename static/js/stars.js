@@ -13,7 +13,9 @@ function showUnsent() {
 }
 
 function showStatus(rollout, message) {
-  for (const element of document.querySelectorAll(`[data-rollout="${rollout}"] [data-kept]`)) {
+  for (const element of document.querySelectorAll(
+    `[data-rollout="${rollout}"] [data-send-status]`,
+  )) {
     element.textContent = message;
     element.hidden = !message;
   }
@@ -21,7 +23,7 @@ function showStatus(rollout, message) {
 
 function showStars(rollout, stars) {
   for (const form of document.querySelectorAll(`[data-stars="${rollout}"]`))
-    form.dataset.given = stars;
+    form.dataset.starCount = stars;
 }
 
 // Rate a reply. A second rating before the first was sent replaces it.
@@ -62,8 +64,10 @@ function showResult(rollout, status, text) {
   if (status >= 400)
     return showStatus(rollout, status === 404 ? "no longer available" : text.slice(0, 160));
   // The fragment comes from our own server, and never contains the reply's text.
-  const updated = new DOMParser().parseFromString(text, "text/html").querySelector("[data-judged]");
-  for (const element of document.querySelectorAll(`[data-judged="${rollout}"]`))
+  const updated = new DOMParser()
+    .parseFromString(text, "text/html")
+    .querySelector("[data-rollout-ratings]");
+  for (const element of document.querySelectorAll(`[data-rollout-ratings="${rollout}"]`))
     element.replaceWith(document.importNode(updated, true));
   return showStatus(rollout, "late" in updated.dataset ? "saved, late" : "");
 }

@@ -42,7 +42,7 @@ export async function steer(
       state: "unsent",
       reason: result.detail ?? `Server error ${result.status}. Send it again.`,
     };
-  return result.state === "asked"
+  return result.state === "pending"
     ? pollUntilConfirmed(`${base}${kind}/?client_uuid=${uuid}`)
     : result;
 }
@@ -56,7 +56,7 @@ async function pollUntilConfirmed(address) {
   ) {
     await sleep(wait);
     const result = await fetchJson(address);
-    if (result.state && result.state !== "asked") return result;
+    if (result.state && result.state !== "pending") return result;
   }
   return {
     state: "unsent",

@@ -60,7 +60,7 @@ export class TurnEditor {
 
   show(text) {
     this.form.hidden = false;
-    this.form.querySelector("[data-editor-words]").textContent = LABELS[this.kind].label;
+    this.form.querySelector("[data-editor-label]").textContent = LABELS[this.kind].label;
     this.form.querySelector("[data-editor-hint]").textContent = LABELS[this.kind].hint;
     this.field.value = text;
     this.showError("");
@@ -168,7 +168,7 @@ export class TurnEditor {
   }
 
   showError(message) {
-    const line = this.form.querySelector("[data-editor-wrong]");
+    const line = this.form.querySelector("[data-editor-error]");
     line.hidden = !message;
     line.textContent = message;
   }

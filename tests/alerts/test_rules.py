@@ -141,7 +141,7 @@ SPEAKING = {
         facts(),
         ["No trainer is running", "2 min ago"],
     ),
-    "control_behind": (
+    "control_worker_late": (
         facts(control=control(61, queued=3)),
         facts(control=control(59)),
         ["No sweep for 61 s", "3 jobs in its queue"],
@@ -371,5 +371,5 @@ def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     ],
 )
 def test_control_alert_explains_the_cause_of_the_delay(known, advice):
-    [found] = apply_rule(facts(control=control(90, **known)), "control_behind")
+    [found] = apply_rule(facts(control=control(90, **known)), "control_worker_late")
     assert advice in found.todo and found.since == ago(90)

@@ -388,7 +388,7 @@ TABLE = {
         "GET": ("login", "absent", "absent", "in", "in"),
         "POST": ("login", "absent", "absent", "in", "in"),
     },
-    RUN + "asked-tasks/": {"GET": None, "POST": STEERER},
+    RUN + "task-requests/": {"GET": None, "POST": STEERER},
     "imports/of/<slug:project>/": {"GET": STEERER, "POST": STEERER},
     "imports/of/<slug:project>/hub/": {"GET": None, "POST": STEERER},
     "imports/<int:pk>/": {"GET": STEERER, "POST": STEERER},

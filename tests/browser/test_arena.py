@@ -98,9 +98,9 @@ def test_five_pairs_are_judged_by_keys_and_appear_in_the_standings(judging, visi
     assert said[2:4] == ["tie", "bad"] and said[5:] == ["back", "tie"]
     assert "5 today · 5 total · 1 remaining" in page.locator("[data-counts]").inner_text()
     window.press("a")
-    page.wait_for_selector("[data-nothing]")
+    page.wait_for_selector("[data-queue-end]")
     assert (
-        "All pairs compared" in page.locator("[data-nothing]").inner_text()
+        "All pairs compared" in page.locator("[data-queue-end]").inner_text()
         and window.complaints == []
     )
     hers = visit(cast["alice"])

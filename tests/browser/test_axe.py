@@ -5,8 +5,8 @@ from axe_playwright_python.base import AXE_SCRIPT
 from django.urls import reverse
 
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.browser.desk import of_the_desk
 from tests.browser.rating import asking, close_held
+from tests.browser.run_pages import list_run_pages
 from tests.browser.test_rating_page import item_on, wait_for_another
 from tests.keeping import elsewhere
 from tests.played import play
@@ -71,7 +71,7 @@ def test_axe_finds_no_serious_problems_on_the_pages(visit, seeded):
         reverse("run-charts", args=["lab", run.slug]),
         reverse("rollouts", args=["lab", run.slug]),
         reverse("rollout", args=[rollout.pk]),
-        *of_the_desk(run),
+        *list_run_pages(run),
     ]
     found = {}
     for address in addresses:
@@ -112,11 +112,11 @@ def test_axe_finds_no_serious_problems_in_dialogs_and_at_the_end(visit, transact
     window.press("f")
     assert findings(page) == []
     window.press("Escape", "e")
-    page.wait_for_selector("[data-beside]")
+    page.wait_for_selector("[data-rewrite-box]")
     assert findings(page) == []
     item = item_on(page)
     window.press("Escape", "1", "Enter")
     wait_for_another(page, item)
     window.press("1", "Enter")
-    page.wait_for_selector("[data-nothing]")
+    page.wait_for_selector("[data-queue-end]")
     assert findings(page) == []

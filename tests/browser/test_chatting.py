@@ -69,6 +69,6 @@ def test_typed_message_is_answered_while_the_user_watches(
     page.locator("[data-ended]").wait_for(state="attached")
     assert page.locator(".say.user").count() == 1
     page.get_by_role("link", name="New conversation").click()
-    page.locator(".earlier").get_by_role("link", name="My lamp is late.").click()
+    page.locator(".earlier-list").get_by_role("link", name="My lamp is late.").click()
     page.wait_for_url("**/chat/?chat=*")
     assert window.complaints == []

@@ -65,7 +65,7 @@ def test_edit_is_shown_once_on_both_pages_after_a_server_restart(web, visit_at, 
         page.locator(place).get_by_text("trace it now.").wait_for()
         said = words(page, place).removeprefix("policy").strip()
         assert said == speaker.text.strip() == "I am sorry that it was late. We trace it now."
-    assert large.locator(".typed").first.inner_text() == "that it was"
+    assert large.locator(".human-text").first.inner_text() == "that it was"
 
 
 def test_every_token_is_shown_once_after_network_cuts(web, visit_at, seeded):

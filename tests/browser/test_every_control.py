@@ -28,7 +28,7 @@ PARTS = 6  # parts of the pages, one test each, to be distributed over processes
 EFFECT_MS = 5_000
 OK = "it does something"
 REFUSED = 422  # an incomplete form; the page is shown again with the missing fields
-REASON = "[role=alert], [aria-invalid=true], .note.error, .wrong"
+REASON = "[role=alert], [aria-invalid=true], .note.error, .field-error"
 # Controls that end the session would end the crawl.
 NOT_ACTIVATED = re.compile(r"^/(accounts/logout|admin)/")
 NOT_PAGES = ("/api/", "/metrics")

@@ -109,7 +109,7 @@ def test_rollout_is_stopped_by_a_key(visit, seeded, speaker):
         window.press("x")
         page.locator("[data-status].good").wait_for()
         page.get_by_text("complete, stopped by a person").wait_for()
-    assert page.locator("[data-acting]").is_hidden() and finished(speaker.rollout.pk)
+    assert page.locator("[data-reply-actions]").is_hidden() and finished(speaker.rollout.pk)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -126,8 +126,8 @@ def test_reply_is_edited_and_the_policy_continues_from_there(visit, seeded, spea
         speaker.say(" and thank you.")
         page.locator("[data-turns]").get_by_text("thank you.").wait_for()
     assert said(page) == "I am very sorry about your order and thank you."
-    assert page.locator("[data-turns] .typed").inner_text() == "your order"
-    assert page.locator("[data-turns] .typed").get_attribute("title") == "Written by alice"
+    assert page.locator("[data-turns] .human-text").inner_text() == "your order"
+    assert page.locator("[data-turns] .human-text").get_attribute("title") == "Written by alice"
     assert page.locator("textarea").is_hidden() and window.complaints == []
     picture(page, f"edited-{scheme}")
 
@@ -189,7 +189,7 @@ def test_other_viewers_see_who_is_writing_and_the_text(visit, seeded, speaker):
     speaker.writer.flush(at_once=True)
     page.get_by_text("alice is writing. The policy is paused.").wait_for()
     speaker.edit("I am glad", "alice")
-    page.locator("[data-turns] .typed[title='Written by alice']").wait_for()
+    page.locator("[data-turns] .human-text[title='Written by alice']").wait_for()
     assert page.get_by_text("The policy is paused").is_hidden() and said(page) == "I am glad"
 
 

@@ -104,7 +104,7 @@ def test_no_rating_form_runs_text_written_by_others(visit, transactional_db, for
     window = visit(asked.bob)
     address = f"/rate/?run={asked.run.pk}"
     page = window.open(address)
-    page.locator("[data-deck]").wait_for()  # an item is shown
+    page.locator("[data-rating-bar]").wait_for()  # an item is shown
     page.get_by_text("window.pwned=1").first.wait_for(state="attached")  # maybe in the guidelines
     page.wait_for_load_state("networkidle")
     require_harmless(window, address)
@@ -135,8 +135,8 @@ def test_live_pages_run_no_streamed_text(visit, seeded, eventually):
     writer.edit(rollout.pk, 2, len(PAYLOADS) + 1, 0, "".join(PAYLOADS), 1, PAYLOADS[2])
     writer.end(rollout.pk, PAYLOADS[3])
     writer.flush(at_once=True)
-    window.page.locator(f"#card-{rollout.pk} .typed").wait_for()
-    large.page.locator("[data-turns] .typed").wait_for()
+    window.page.locator(f"#card-{rollout.pk} .human-text").wait_for()
+    large.page.locator("[data-turns] .human-text").wait_for()
     for one, address in ((window, wall), (large, followed)):
         require_harmless(one, address)
         assert one.complaints == []

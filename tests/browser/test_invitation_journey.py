@@ -33,7 +33,7 @@ def test_an_owner_invites_a_colleague_who_joins_on_a_phone(visit, site, alice, t
     page.get_by_label("Password", exact=True).fill(NEW_PASSWORD)
     page.get_by_label("Password confirmation").fill("something else")
     page.get_by_role("button", name="Create account and join").click()
-    page.locator(".wrong").wait_for()
+    page.locator(".field-error").wait_for()
     assert page.get_by_label("Username").input_value() == "dora"
     page.get_by_label("Password", exact=True).fill(NEW_PASSWORD)
     page.get_by_label("Password confirmation").fill(NEW_PASSWORD)

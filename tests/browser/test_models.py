@@ -19,7 +19,7 @@ def test_a_model_is_uploaded_in_pieces_and_added(visit, seeded, tmp_path, viewpo
     write_gguf(tmp_path / "tiny.gguf", "qwen2", "Q8_0")
     window = visit(seeded["alice"], viewport, scheme)
     page = window.open("/models/add/")
-    page.locator("form.add-model").evaluate("form => { form.dataset.piece = '50000'; }")
+    page.locator("form.add-model").evaluate("form => { form.dataset.chunkBytes = '50000'; }")
     page.locator("[name=kind][value=upload]").check()
     page.set_input_files("#files", tmp_path / "tiny.gguf")
     page.select_option("#template", "own")
@@ -34,7 +34,7 @@ def test_a_model_is_uploaded_in_pieces_and_added(visit, seeded, tmp_path, viewpo
             route.continue_()
 
     page.route("**/files/**", lose_one)
-    page.locator(".acts .first").click()
+    page.locator(".actions .first").click()
     page.wait_for_url("**/model-imports/*/")
     page.get_by_test_id("state").wait_for()
     assert PolicyImport.objects.get().template_text == TEMPLATE and lost
@@ -53,7 +53,7 @@ def test_server_refusal_is_shown_at_its_field(visit, seeded, tmp_path):
     page.locator("[name=kind][value=upload]").check()
     page.fill("#title", "Mine")
     page.set_input_files("#files", tmp_path / "weights.bin")
-    page.locator(".acts .first").click()
-    page.locator("[data-wrong=files]", has_text="weights.bin").wait_for()
+    page.locator(".actions .first").click()
+    page.locator("[data-field-error=files]", has_text="weights.bin").wait_for()
     assert page.locator("#title").input_value() == "Mine"
     assert not PolicyImport.objects.exists()

@@ -20,7 +20,7 @@ def test_form_and_yaml_stay_in_sync_until_the_run_is_created(visit, seeded):
     yaml.fill(yaml.input_value().replace("steps: 200", "steps: 7"))
     page.wait_for_function("() => document.getElementById('knob-steps').value === '7'")
     page.fill("#knob-group_size", "0")
-    page.locator("#wrong-group_size").filter(has_text="greater than or equal to 1").wait_for()
+    page.locator("#error-group_size").filter(has_text="greater than or equal to 1").wait_for()
     assert (
         page.input_value("#knob-group_size") == "0" and page.locator("#verdict .bad").is_visible()
     )
@@ -37,8 +37,8 @@ def test_form_and_yaml_stay_in_sync_until_the_run_is_created(visit, seeded):
 def test_enter_in_a_field_creates_no_run(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-new"))
     page.fill("#slug", "by-mistake")
-    page.fill("#against", "lab/tone-7")
-    page.press("#against", "Enter")
+    page.fill("#earlier-run", "lab/tone-7")
+    page.press("#earlier-run", "Enter")
     page.locator("#difference table.differs").wait_for()
     assert (
         page.input_value("#slug") == "by-mistake"
@@ -148,7 +148,7 @@ def test_search_finds_settings_in_their_groups_and_survives_redraws(visit, seede
     assert decay.is_visible() and decay.input_value() == "0.1"
     assert not page.locator("#group-alerts").is_visible()
     page.fill("[data-search]", "lora rank")  # its switch is off
-    page.locator("[data-found]").get_by_role("link").wait_for()
+    page.locator("[data-search-results]").get_by_role("link").wait_for()
     assert not Run.objects.filter(slug="tone-grpo").exists()
     page.press("[data-search]", "Escape")
     page.locator("#group-alerts").wait_for()
@@ -170,7 +170,7 @@ def test_algorithm_is_found_and_chosen_by_keyboard_only(visit, seeded):
     assert page.locator("#picker-algorithm-name").evaluate("one => one.open")
 
 
-CODE = "() => document.querySelector('.sheet-of-code pre').textContent.trimEnd()"
+CODE = "() => document.querySelector('.code-sheet pre').textContent.trimEnd()"
 
 
 def test_yaml_editor_shows_line_numbers_and_errors_at_their_lines(visit, seeded):
@@ -181,7 +181,7 @@ def test_yaml_editor_shows_line_numbers_and_errors_at_their_lines(visit, seeded)
     yaml.fill(text)
     page.locator("#yaml-wrong [data-line='4']").wait_for()
     assert page.locator(".gutter span").count() == len(text.split("\n"))
-    assert page.locator(".gutter [data-wrong]").all_inner_texts() == ["4"]
+    assert page.locator(".gutter [data-field-error]").all_inner_texts() == ["4"]
     assert page.evaluate(CODE) == text.rstrip() and page.locator("pre b").count() == 0
     page.locator("#yaml-wrong [data-line='4']").get_by_role("link").click()
     assert yaml.evaluate("one => one.selectionStart") == text.index("stepz")

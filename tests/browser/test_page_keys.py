@@ -15,7 +15,7 @@ EVERYWHERE = ("g", "l", ".", "t", "/", "j", "k", "o", "x", "e", "p", "z", "n", "
 MORE = ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", *"0123456789")
 SHEET = "[data-keys-sheet]"
 RATING_KEYS = """() => [...new Set(Object.values(JSON.parse(
-    document.querySelector("[data-desk]").dataset.keys)).flatMap(Object.keys))]"""
+    document.querySelector("[data-rating-page]").dataset.keys)).flatMap(Object.keys))]"""
 CHOSEN = "input[type=radio]:checked"
 
 
@@ -122,7 +122,7 @@ def test_keys_pressed_in_the_reason_dialog_never_rate_the_next_reply(
     page = watched.page
     page.wait_for_selector("[data-item]")
     keys = page.evaluate(RATING_KEYS)
-    page.check("[data-at-once]")
+    page.check("[data-auto-submit]")
     for verb in "sf":
         item = item_on(page)
         page.locator("[data-item]").focus()
@@ -149,7 +149,7 @@ def test_digit_held_down_rates_only_one_reply(visit, transactional_db, eventuall
     page = visit(asked.bob).open("/rate/")
     page.wait_for_selector("[data-item]")
     item = item_on(page)
-    page.check("[data-at-once]")
+    page.check("[data-auto-submit]")
     page.locator("[data-item]").focus()
     page.keyboard.down("4")
     wait_for_another(page, item)
@@ -184,7 +184,7 @@ def test_rating_keys_do_nothing_when_no_items_are_left(visit, transactional_db):
     window = visit(asked.bob)
     watched = Watched(window, f"/rate/?run={asked.run.pk}")
     page = watched.page
-    page.locator("[data-nothing]").wait_for()
+    page.locator("[data-queue-end]").wait_for()
     window.press(*(key for key in page.evaluate(RATING_KEYS) if key != "g"), *"0123456789")
     assert page.locator("dialog[open]").count() == 0 and watched.is_unmoved()
     window.press("g")

@@ -7,7 +7,7 @@ from apps.feedback.models import Rating
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.streaming.chunks import ChunkWriter
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.browser.desk import of_the_desk
+from tests.browser.run_pages import list_run_pages
 from tests.conftest import tokens_of
 from tests.keeping import elsewhere
 from tests.played import play
@@ -64,7 +64,7 @@ def test_user_logs_in_by_form(visit, seeded):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_report_no_errors_and_load_nothing_from_other_sites(visit, seeded, site, scheme):
-    who, more = ("bob", []) if scheme == "light" else ("alice", of_the_desk(seeded["run"]))
+    who, more = ("bob", []) if scheme == "light" else ("alice", list_run_pages(seeded["run"]))
     window = visit(seeded[who], scheme=scheme)
     for address in [*addresses(seeded["run"]), *more]:
         window.open(address).wait_for_load_state("networkidle")
@@ -75,7 +75,7 @@ def test_pages_report_no_errors_and_load_nothing_from_other_sites(visit, seeded,
 @pytest.mark.parametrize("who", ["bob", "alice"])
 def test_pages_open_at_the_top_on_a_phone_and_do_not_scroll_sideways(visit, seeded, who):
     window = visit(seeded[who], viewport=PHONE)
-    for address in addresses(seeded["run"]) if who == "bob" else of_the_desk(seeded["run"]):
+    for address in addresses(seeded["run"]) if who == "bob" else list_run_pages(seeded["run"]):
         page = window.open(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         assert page.evaluate("scrollY") == 0, address

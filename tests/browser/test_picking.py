@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def test_rollouts_are_selected_and_rescored_on_a_phone(visit, seeded):
     window = visit(seeded["alice"], PHONE)
     page = window.open(reverse("rollouts", args=["lab", seeded["run"].slug]))
-    targets = page.locator("td.tick label, .pick-acts label, .pick-acts button")
+    targets = page.locator("td.tick label, .selection-actions label, .selection-actions button")
     sizes = [one.bounding_box() for one in targets.all()]
     assert len(sizes) > 5 and all(size["width"] >= 40 and size["height"] >= 40 for size in sizes)
     for tick in page.locator("td.tick label").all()[:2]:

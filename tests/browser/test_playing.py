@@ -63,7 +63,7 @@ def test_user_plays_an_environment_and_sees_the_action_while_it_is_written(
     writer.started(episode.rollout_id, episode.rollout.group_id, "You stand at a fork.", 0)
     writer.add(episode.rollout_id, 0, "I go ", (-0.5,) * 5, 0)
     writer.flush(at_once=True)
-    page.locator("[data-writing]").get_by_text("I go").wait_for()
+    page.locator("[data-current-reply]").get_by_text("I go").wait_for()
     picture(page, f"play-wait-{scheme}")
     elsewhere(lambda: record_actions([Action(episode.pk, 0, "I go left.", 0, 10, 5)]))
     page.get_by_role("heading", name="Your turn").wait_for()

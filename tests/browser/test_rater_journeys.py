@@ -9,7 +9,7 @@ from tests.browser.test_rating_page import item_on, wait_for_another
 from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-ITEM_OR_END = "[data-item]:not([data-item='{}']), [data-nothing]"
+ITEM_OR_END = "[data-item]:not([data-item='{}']), [data-queue-end]"
 
 
 def forms_of(asked) -> list[str]:
@@ -61,7 +61,7 @@ def test_rater_works_by_keyboard(visit, may_log_in, transactional_db, eventually
     wait_for_another(page, item)
     assert page.locator("input[type=radio]:checked").count() == 0
 
-    while page.locator("[data-nothing]").count() == 0:
+    while page.locator("[data-queue-end]").count() == 0:
         item = item_on(page)
         window.press("5", "Enter")
         next_after(page, item)
@@ -103,7 +103,7 @@ def test_rater_works_on_a_phone(visit, transactional_db, eventually, scheme):
 
     for verb, title in (("flag", "Flag as broken"), ("skip", "Skip this item")):
         item = item_on(page)
-        page.locator(f".deck [data-act={verb}]").tap()
+        page.locator(f".rating-bar [data-act={verb}]").tap()
         page.get_by_role("heading", name=title).wait_for()
         assert not window.has_overflow()
         window.picture(f"rater-phone-{verb}-{scheme}")

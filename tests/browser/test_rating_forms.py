@@ -71,7 +71,9 @@ def test_words_that_differ_in_a_pair_are_marked_and_counted(rate):
     page.wait_for_selector(".differs")  # stays on for the next pair
     marked = sorted(page.locator(".differs").all_inner_texts())
     assert marked == ["a", "day.", "days.", "two"]
-    assert page.locator("[data-differences-said]").inner_text() == "2 words only in A, 2 only in B"
+    assert (
+        page.locator("[data-differences-summary]").inner_text() == "2 words only in A, 2 only in B"
+    )
     page.keyboard.press("d")
     assert page.locator(".differs").count() == 0 and rating.answer == {"preference": -1}
 
@@ -184,7 +186,7 @@ def test_spans_by_pointer(visit, transactional_db, eventually):
     asked = elsewhere(lambda: asking("spans", texts=("One two three four",)))
     window = visit(asked.bob)
     page = window.open("/rate/")
-    words = page.locator("[data-spantext] [data-s]")
+    words = page.locator("[data-spantext] [data-start]")
     words.nth(3).wait_for()
     first = words.nth(1).bounding_box()
     last = words.nth(2).bounding_box()
@@ -233,11 +235,11 @@ def test_reply_is_rewritten_in_addition_to_its_stars(visit, transactional_db, ev
     page = window.open("/rate/")
     page.wait_for_selector("[data-form=stars]")
     window.press("e")
-    page.wait_for_selector("[data-beside] textarea:focus")
+    page.wait_for_selector("[data-rewrite-box] textarea:focus")
     window.press("Control+a")
     page.keyboard.type("It is our fault.")
     window.press("Control+Enter")
-    page.wait_for_selector("[data-beside]", state="detached")
+    page.wait_for_selector("[data-rewrite-box]", state="detached")
     window.press("1", "Enter")
     ratings = eventually(lambda: len(asked.ratings()) == 2 and asked.ratings())
     assert [(rating.form, rating.answer) for rating in ratings] == [
@@ -297,7 +299,7 @@ def test_skip_stores_its_reason_and_the_item_does_not_return(visit, transactiona
     skip = eventually(lambda: Skip.objects.filter(rater=asked.bob).first())
     assert (skip.item_id, skip.reason) == (int(item), "I know the writer")
     window.press("3", "Enter")
-    page.wait_for_selector("[data-nothing]")
+    page.wait_for_selector("[data-queue-end]")
 
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])

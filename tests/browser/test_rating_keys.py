@@ -100,7 +100,7 @@ def test_enter_on_a_focused_button_activates_that_button(begun):
     _, window, page = begun()
     item = item_on(page)
     window.press("4")
-    page.focus(".deck [data-act=guidelines]")
+    page.focus(".rating-bar [data-act=guidelines]")
     window.press("Enter")
     page.locator("[data-guide] h2").wait_for()
     assert item_on(page) == item and unsent(page) == 0
@@ -140,7 +140,7 @@ def test_g_opens_the_guidelines_and_dot_starts_navigation(begun):
 def test_changed_keys_work_and_the_old_ones_do_nothing(begun, eventually):
     asked, window, page = begun(keys={"submit": "n", "undo": "u"})
     item = item_on(page)
-    assert page.locator(".deck [data-act=submit] kbd").inner_text() == "n"
+    assert page.locator(".rating-bar [data-act=submit] kbd").inner_text() == "n"
     window.press("4", "Enter")
     assert item_on(page) == item and asked.ratings() == []
     window.press("n")
@@ -170,7 +170,7 @@ def test_keys_are_changed_on_the_settings_page(begun):
 def test_one_key_submits_if_that_option_is_checked(begun, eventually):
     asked, window, page = begun()
     item = item_on(page)
-    page.check("[data-at-once]")
+    page.check("[data-auto-submit]")
     page.locator("[data-item]").focus()
     window.press("4")
     wait_for_another(page, item)
@@ -220,7 +220,9 @@ def test_touch_targets_are_large_enough(visit, transactional_db):
         )
         page = visit(asked.bob, viewport=PHONE).open(f"/rate/?run={asked.run.pk}")
         page.wait_for_selector(f"[data-form={form}]")
-        sizes = page.locator(".desk :is(button, label.choice, label.star):visible").evaluate_all(
+        sizes = page.locator(
+            ".rating-area :is(button, label.choice, label.star):visible"
+        ).evaluate_all(
             "(all) => all.map((one) => [one.textContent.trim(), one.offsetWidth, one.offsetHeight])"
         )
         assert len(sizes) > 5

@@ -225,7 +225,7 @@ def test_item_rated_in_two_windows_is_stored_once(begun, eventually):
     asked, window, page = begun(groups=1, size=2)
     other = page.context.new_page()
     other.goto(page.url)
-    other.click("[data-take-again]")  # the first window holds all waiting items
+    other.click("[data-reclaim-slots]")  # the first window holds all waiting items
     other.wait_for_selector("[data-item]")
     assert item_on(other) == item_on(page)
     other.keyboard.press("5")
@@ -247,7 +247,7 @@ def test_reload_keeps_the_items_although_the_old_page_did_not_release_them(begun
     item = item_on(page)
     page.evaluate(RELEASES_NOTHING)
     page.reload()
-    page.wait_for_selector("[data-item], [data-nothing]")
+    page.wait_for_selector("[data-item], [data-queue-end]")
     assert page.locator("[data-item]").count() == 1 and item_on(page) == item
 
 
@@ -259,12 +259,12 @@ def test_lost_lease_is_reported_and_the_text_is_kept(begun):
     Slot.objects.filter(pk=slot).update(rater=asked.people["alice"], fence=99)
     page.get_by_text("Another rater has this item now").wait_for()
     assert page.locator("[data-critique]").input_value() == "my words"
-    assert page.locator("[data-deck]").is_hidden()
+    assert page.locator("[data-rating-bar]").is_hidden()
     window.press("Escape", "4", "Enter")
     page.get_by_text("Another rater has this item now. Show the next item.").wait_for()
     page.click("text=Show next item")
     wait_for_another(page, str(Slot.objects.get(pk=slot).item_id))
-    assert page.locator("[data-deck]").is_visible() and not asked.ratings()
+    assert page.locator("[data-rating-bar]").is_visible() and not asked.ratings()
 
 
 def test_lease_is_renewed_while_the_page_is_open(begun, eventually):
@@ -299,7 +299,7 @@ def test_critique_of_a_megabyte_is_refused_and_stays_in_its_field(begun):
 def test_rating_refused_by_the_server_returns_with_its_text(begun):
     asked, window, page = begun()
     item = item_on(page)
-    page.evaluate("document.querySelector('[data-item]').dataset.longest = 10000000")
+    page.evaluate("document.querySelector('[data-item]').dataset.maxLength = 10000000")
     window.press("3", "c")
     page.locator("[data-critique]").fill("words " * 5_000)
     window.press("Control+Enter")
@@ -337,19 +337,19 @@ def test_end_of_the_queue_shows_the_effect_of_the_ratings(visit, seeded):
     window = visit(seeded["bob"])
     page = window.open("/rate/")
     for _ in range(60):
-        page.wait_for_selector("[data-item], [data-nothing]")
-        if page.locator("[data-nothing]").count():
+        page.wait_for_selector("[data-item], [data-queue-end]")
+        if page.locator("[data-queue-end]").count():
             break
         item = item_on(page)
         window.press("4", "Enter")
-        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-nothing]")
-    words = page.locator("[data-nothing]").inner_text()
+        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-queue-end]")
+    words = page.locator("[data-queue-end]").inner_text()
     mine = Rating.objects.filter(rater=seeded["bob"]).count()
     assert (
         f"You gave {mine} ratings in tone-7. They were used in " in words
         and "weight versions" in words
     )
-    assert page.locator("[data-nothing] circle").count() > 0 and window.complaints == []
+    assert page.locator("[data-queue-end] circle").count() > 0 and window.complaints == []
 
 
 def test_new_items_appear_on_a_waiting_page(begun):
@@ -357,8 +357,8 @@ def test_new_items_appear_on_a_waiting_page(begun):
     for _ in range(2):
         item = item_on(page)
         window.press("4", "Enter")
-        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-nothing]")
-    page.wait_for_selector("[data-nothing]")
+        page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-queue-end]")
+    page.wait_for_selector("[data-queue-end]")
     elsewhere(lambda: asking("thumbs", slug="tone-8"))
     page.wait_for_selector("[data-form=thumbs]")
 
@@ -379,18 +379,18 @@ def empty_queue(visit, transactional_db, eventually):
 
 def put_clock_forward(page, interval: str) -> None:
     """Put the page's clock forward by one of its own intervals."""
-    page.clock.fast_forward(int(page.locator("[data-desk]").get_attribute(interval)) + 1)
+    page.clock.fast_forward(int(page.locator("[data-rating-page]").get_attribute(interval)) + 1)
 
 
 def test_an_empty_queue_shows_a_new_item_within_one_interval(empty_queue):
     elsewhere(lambda: asking("stars", slug="tone-8"))
-    put_clock_forward(empty_queue, "data-looks-again")
+    put_clock_forward(empty_queue, "data-poll-ms")
     empty_queue.wait_for_selector("[data-form=stars]")
 
 
 def test_empty_queue_updates_the_outcome_of_the_ratings_within_one_interval(empty_queue):
     elsewhere(lambda: Rating.objects.update(is_late=True))
-    put_clock_forward(empty_queue, "data-end-again")
+    put_clock_forward(empty_queue, "data-end-refresh-ms")
     empty_queue.get_by_text("1 arrived after its group was closed").wait_for()
 
 
@@ -441,7 +441,7 @@ def test_second_window_shows_the_items_of_the_first_and_takes_them_over(begun):
         before = item_on(other)
         other.keyboard.press("4")
         other.keyboard.press("Enter")
-        other.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
+        other.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-queue-end]")
     other.get_by_role("heading", name="All caught up").wait_for()
     assert not has_badge(other) and len(asked.ratings()) == 2 and window.complaints == []
 
@@ -455,7 +455,7 @@ def test_page_of_one_run_shows_only_that_run_after_another_run(begun):
         page.wait_for_selector("[data-form=thumbs]")
         before = item_on(page)
         window.press("1", "Enter")
-        page.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
+        page.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-queue-end]")
     page.get_by_role("heading", name="Nothing to rate in tone-8").wait_for()
     assert badge(page) == str(Slot.objects.filter(run=asked.run, state="open").count())
     page.get_by_role("link", name="Rate them").click()

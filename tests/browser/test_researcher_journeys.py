@@ -29,10 +29,10 @@ def test_researcher_follows_a_rating_to_the_weights_and_downloads_files(visit, s
     page.locator(".run-tabs").get_by_role("link", name="Weights & export").click()
     page.locator(".sub-tabs").get_by_role("link", name="Trace").click()
     page.locator("table.trace").wait_for()
-    simulated = page.locator("a.word.simulated").first
+    simulated = page.locator("a.rating-chip.simulated").first
     assert "simulated" in simulated.get_attribute("title")
     window.picture("researcher-trace")
-    page.locator("a.word").first.click()
+    page.locator("a.rating-chip").first.click()
     page.get_by_text("and later versions").first.wait_for()
 
     page.goto(window.site + reverse("run-evaluations", args=["lab", "tone-7"]))

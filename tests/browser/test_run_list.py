@@ -86,13 +86,13 @@ def test_shift_click_selects_all_rows_between(visit, seeded):
     boxes.nth(1).click()
     boxes.nth(4).click(modifiers=["Shift"])
     assert [boxes.nth(place).is_checked() for place in range(6)] == [False, *[True] * 4, False]
-    assert page.locator("[data-ticked]").inner_text() == "4 runs selected"
+    assert page.locator("[data-selection-label]").inner_text() == "4 runs selected"
 
 
 def test_checkbox_in_the_header_selects_the_page(visit, seeded):
     grow_runs(seeded["run"], 3)
     page = visit(seeded["alice"]).open(reverse("runs"))
-    page.locator("[data-tick-page] input").check()
+    page.locator("[data-select-page] input").check()
     assert page.locator('td.tick [name="run"]:checked').count() == Run.objects.count()
     page.locator('td.tick [name="run"]').first.uncheck()
-    assert not page.locator("[data-tick-page] input").is_checked()
+    assert not page.locator("[data-select-page] input").is_checked()

@@ -64,9 +64,9 @@ def test_dragged_range_is_in_the_url_and_stays_when_steps_arrive(window, page, e
     assert page.locator("[name=to_step]").last.input_value() == "3" and asked(page)["to_step"] == [
         "3"
     ]
-    page.locator("[data-whole]").click()
+    page.locator("[data-full-range]").click()
     eventually(lambda: page.evaluate("location.search === ''"))
-    eventually(lambda: page.evaluate("document.querySelector('[data-whole]').hidden"))
+    eventually(lambda: page.evaluate("document.querySelector('[data-full-range]').hidden"))
     assert window.complaints == []
 
 
@@ -105,7 +105,7 @@ def test_new_step_updates_the_numbers_without_redrawing_the_charts(window, page,
 
 def test_series_is_chosen_by_name_and_kept_in_the_url(window, page, eventually):
     page.locator(".picker summary").click()
-    page.locator("[data-find]").fill("loss")
+    page.locator("[data-metric-search]").fill("loss")
     assert page.locator(".names li:visible").count() == 1
     page.check(".names input[value=loss]")
     page.locator("[data-curve=also-loss] canvas").wait_for()

@@ -30,7 +30,7 @@ def test_reply_is_rated_with_a_screen_reader_and_keyboard(visit, transactional_d
     assert question
     assert question in [heard.name for heard in told if heard.role == "article"]
     texts = "".join(heard.name for heard in told if heard.role == "StaticText")
-    for part in (".asked .prose", ".reply .prose"):  # the prompt and the reply are read
+    for part in (".prompt .prose", ".reply .prose"):  # the prompt and the reply are read
         assert _words(page.locator(part).first.inner_text()) in _words(texts)
     assert "Stars" in [heard.name for heard in told if heard.role == "radiogroup"]
     radios = [heard.name for heard in told if heard.role == "radio"]

@@ -162,7 +162,7 @@ def train(scene: Scene) -> None:
             Usage.add(run.pk, "trainer", {"trainer.cpu_s": 1.0})
             commit_step(locked, step, run.fence)
             Metric.record(locked, step.number, {"reward_mean": 0.5, "tokens_per_s": 1.0})
-            locked.note_checkpoint(step.number, run.checkpoint_asked_at)
+            locked.note_checkpoint(step.number, run.checkpoint_requested_at)
             locked.topic.record("step_committed", step=step.number)
         version = WeightVersion(run=run, version=step.number, folder="", fingerprint="0" * 16)
         version.save()

@@ -251,7 +251,9 @@ def test_number_of_queries_does_not_grow_with_the_run(alice_client, seeded):
 def test_blind_rater_sees_no_buffer_data(client, seeded):
     client.force_login(seeded.bob)
     html = page(client)
-    assert "You rate this run blind" in html and 'id="flow"' not in html and "census" not in html
+    assert (
+        "You rate this run blind" in html and 'id="outcomes"' not in html and "census" not in html
+    )
 
 
 def test_run_and_pipeline_pages_link_to_the_buffer(alice_client, seeded):

@@ -134,7 +134,7 @@ def test_number_of_views_per_user_is_limited(seeded):
 def test_blind_rater_sees_no_chart(client, seeded):
     client.force_login(seeded.bob)
     html = look(client).content.decode()
-    assert "You rate this run blind" in html and "data-own" not in html
+    assert "You rate this run blind" in html and "data-custom-chart" not in html
 
 
 def test_number_of_queries_does_not_grow_with_views(alice_client, seeded):

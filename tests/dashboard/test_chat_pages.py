@@ -106,7 +106,7 @@ def test_loading_and_writing_states_are_shown(alice):
 def test_missing_explorer_is_reported_with_advice(alice, seeded):
     Worker.objects.all().update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     turn = asked(alice, "Hello")
-    ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
+    ChatTurn.objects.filter(pk=turn.pk).update(requested_at=timezone.now() - timedelta(minutes=1))
     now = at("run-weight-chat-now", 3, turn.chat_id)
     html = alice.get(now).content.decode()
     assert "No explorer is running" in html
@@ -236,7 +236,11 @@ def test_evaluated_versions_are_compared_after_their_files_are_deleted(alice, se
     start_evaluation(version, Questions(taskset=seeded.run.taskset.slug))
     seeded.run.weight_versions.filter(version__in=(1, 2)).update(state="retired")
     html = alice.get(at("run-weights-compare") + "?one=1&other=3").content.decode()
-    assert re.findall(r'<option value="(\d+)"', html.split('id="pick-other"')[0]) == ["3", "1", "0"]
+    assert re.findall(r'<option value="(\d+)"', html.split('id="second-version"')[0]) == [
+        "3",
+        "1",
+        "0",
+    ]
     assert "You can’t send prompts" in html and "Send to both" not in html
 
 

@@ -264,7 +264,7 @@ def test_version_without_an_evaluation_is_not_shown_as_zero(client, two, alice, 
     evaluated(two[0], 2, finish, 3)
     client.force_login(alice)
     text = versions(client, 0, 2)
-    rows = text.split('class="beside"')[1].split("</table>")[0]
+    rows = text.split('class="evaluation-comparison"')[1].split("</table>")[0]
     assert "not evaluated" in rows and "75.0 %" in rows and "significant" not in rows
 
 

@@ -153,7 +153,7 @@ def test_episode_is_shown_turn_by_turn(alice_client, maze):
 
 def test_tokens_are_shaded_and_observations_shown_as_masked(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
-    assert html.count("1 token read (masked") == 2 and html.count("data-p=") == 3 * 2 + 2
+    assert html.count("1 token read (masked") == 2 and html.count("data-probability=") == 3 * 2 + 2
 
 
 def test_each_action_links_the_weights_that_sampled_it(alice_client, maze, seeded):
@@ -192,7 +192,9 @@ def test_tokens_are_shown_only_for_the_last_attempt(alice_client, maze):
     EpisodeTurn.objects.filter(episode=earlier).update(first=0, tokens=2)
     html = page(alice_client, "episode", earlier.pk)
     assert (
-        "data-p=" not in html and f"/episodes/{episode.pk}/" in html and "a later attempt" in html
+        "data-probability=" not in html
+        and f"/episodes/{episode.pk}/" in html
+        and "a later attempt" in html
     )
     assert "an earlier attempt" in page(alice_client, "episode", episode.pk)
 
@@ -270,7 +272,7 @@ def test_blind_rater_sees_texts_but_no_rewards(bob_client, maze):
     html = page(bob_client, "episode", done(maze).pk)
     assert (
         not MARK.search(html)
-        and "data-p=" not in html
+        and "data-probability=" not in html
         and "You rate this run blind" in html
         and "@ . . #" in html
     )

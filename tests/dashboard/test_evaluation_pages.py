@@ -279,13 +279,13 @@ def test_refused_schedule_keeps_its_input_and_shows_errors_in_its_own_form(
     ).content.decode()
     asking, schedule = text.split('id="ask"')[1].split('id="schedules"')
     assert (
-        'class="wrong"' not in asking
+        'class="field-error"' not in asking
         and 'name="samples" type="number" min="1" max="1024" value="4"' in asking
     )
     assert (
         'value="7"' in schedule
         and 'value="steps" selected' in schedule
-        and 'class="wrong"' in schedule
+        and 'class="field-error"' in schedule
     )
 
 

@@ -42,13 +42,13 @@ def test_repeated_intervention_is_stored_once(ask, client, sampled):
     same = str(uuid.uuid4())
     assert ask("edit", text="I am", turn=0, client_uuid=same) == (
         202,
-        {"state": "asked", "reason": ""},
+        {"state": "pending", "reason": ""},
     )
     assert ask("edit", text="I am", turn=0, client_uuid=same)[0] == 202
     act = Intervention.objects.get()
     assert (act.rollout, act.kind, act.text, act.turn) == (sampled, "edit", "I am", 0)
     assert client.get(f"/live/{sampled.pk}/edit/?client_uuid={same}").json() == {
-        "state": "asked",
+        "state": "pending",
         "reason": "",
     }
     Intervention.objects.update(state="refused", reason="too long for it")
@@ -136,7 +136,10 @@ def typed(sampled, alice) -> Rollout:
 def test_text_typed_by_a_user_is_marked_in_the_transcript(client, alice, typed, address):
     client.force_login(alice)
     page = client.get(address.format(typed.pk)).content.decode()
-    assert '<span class="typed" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>' in page
+    assert (
+        '<span class="human-text" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>'
+        in page
+    )
     assert page.count("And when?") >= 1 and "<b>Friday" not in page
 
 

@@ -54,13 +54,13 @@ def test_log_page_shows_members_lines_of_their_runs_and_staff_lines_of_no_run(
     client, alice, carol, admin, run
 ):
     say("step_committed", run)
-    say("database_away")
+    say("database_unavailable")
     seen = {}
     keeper = User.objects.create(username="keeper", is_staff=True)
     for person in (alice, carol, keeper, admin):
         client.force_login(person)
         shown = text(client, reverse("logs"))
-        seen[person.username] = ("step_committed" in shown, "database_away" in shown)
+        seen[person.username] = ("step_committed" in shown, "database_unavailable" in shown)
     assert seen == {
         "alice": (True, False),
         "carol": (False, False),
@@ -169,7 +169,7 @@ def test_details_of_a_line_are_loaded_on_opening_and_have_a_url(watched, page, r
 
 def test_log_line_is_open_only_to_readers_of_its_log(client, cast, run):
     line = reverse("log-line", args=[say("step_committed", run, loss=0.25).pk])
-    of_no_run = reverse("log-line", args=[say("database_away").pk])
+    of_no_run = reverse("log-line", args=[say("database_unavailable").pk])
     met = {}
     for person in (cast.alice, cast.bob, cast.carol, cast.admin):
         client.force_login(person)

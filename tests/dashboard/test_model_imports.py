@@ -127,7 +127,7 @@ def test_interrupted_upload_shows_what_arrived(alice_client, failed):
     failed.upload_folder.mkdir(parents=True)
     (failed.upload_folder / "a.gguf").write_bytes(b"1234")
     html = alice_client.get(reverse("model-import", args=[failed.pk])).content.decode()
-    assert "data-resumes" in html and "a.gguf" in html and ">4 B<" in html.replace("\xa0", " ")
+    assert "data-resume-url" in html and "a.gguf" in html and ">4 B<" in html.replace("\xa0", " ")
 
 
 # -- one model

@@ -66,7 +66,7 @@ def test_last_ten_ratings_can_be_changed_and_open_with_their_answer(rated, rater
     answer = rater.post(reverse("my-work-change", args=[last.pk]))
     slot = Slot.objects.get(rater=bob, state="held")
     assert answer["Location"] == f"{reverse('rate')}?again={slot.pk}"
-    assert f'data-again="{slot.pk}"' in rater.get(answer["Location"]).content.decode()
+    assert f'data-reclaim="{slot.pk}"' in rater.get(answer["Location"]).content.decode()
     shown = rater.post(f"{reverse('rate-next')}?again={slot.pk}").content.decode()
     assert 'value="3"' in shown and "checked" in shown
     answer = rater.post(reverse("my-work-change", args=[first.pk]), follow=True)

@@ -191,7 +191,7 @@ def test_preview_reports_an_invalid_field(client, seeded):
     answer = client.post(address(seeded.run, PREVIEW), filled(seeded.run, overlap="99"))
     html = answer.content.decode()
     assert answer.status_code == 200
-    assert 'id="wrong-overlap"' in html and "less than or equal to 20" in html
+    assert 'id="error-overlap"' in html and "less than or equal to 20" in html
 
 
 def test_setup_of_an_ended_run_is_read_only_and_says_so(client, seeded):

@@ -129,7 +129,7 @@ def test_asking_raters_moves_waiting_groups_first_and_reopens_closed_replies(ali
     )
     assert set(first) <= {seeded.waiting.group_id, seeded.rollout.group_id}
     assert Item.objects.get(purpose="check").members == [seeded.rollout.pk]
-    assert AuditEntry.objects.get(action="raters asked").details == {
+    assert AuditEntry.objects.get(action="ratings requested").details == {
         "groups_moved": 1,
         "replies": 1,
     }

@@ -65,7 +65,7 @@ def test_page_shows_the_time_left_for_an_answer(hers, episode):
     assert hers.get(reverse("episode", args=[episode.pk])).context["left_s"] == pytest.approx(
         600, abs=20
     )
-    assert 'data-left="' in shown(hers, episode)
+    assert 'data-seconds-left="' in shown(hers, episode)
 
 
 @pytest.mark.parametrize(

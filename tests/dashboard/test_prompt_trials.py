@@ -72,7 +72,7 @@ def test_page_shows_that_the_model_is_loading_or_writing(owner, policy):
 def test_page_says_what_to_do_when_no_explorer_is_running(owner, policy):
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     turn = asked(owner, policy)
-    ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
+    ChatTurn.objects.filter(pk=turn.pk).update(requested_at=timezone.now() - timedelta(minutes=1))
     html = owner.get(at(policy, "policy-prompt-now")).content.decode()
     assert "No explorer is running" in html and "manage.py up" in html
 

@@ -183,7 +183,7 @@ def answer_of(form, turned):
 
 def test_adjudication_page_lists_disputes_with_all_their_votes(client, judged, alice):
     _, text = page(client, alice, judged, "run-adjudicate")
-    for words in ("ann", "ben", "cem", "5 of 5 stars", "Accept", "apart"):
+    for words in ("ann", "ben", "cem", "5 of 5 stars", "Accept", "difference"):
         assert words in text
 
 

@@ -110,7 +110,9 @@ def test_comparison_lists_the_rollouts_with_the_largest_reward_changes_first(ali
     ].fate == "lower"
     assert reverse("rollout", args=[rows[0].rollout_id]) in page and "Train on new rewards" in page
     assert (
-        "data-refresh-ms" not in page and 'class="spread"' in page and 'class="beforeafter"' in page
+        "data-refresh-ms" not in page
+        and 'class="spread"' in page
+        and 'class="before-after"' in page
     )
 
 

@@ -356,7 +356,7 @@ def test_search_fields_are_kept_in_the_tab_links(alice_client, seeded):
 def test_invalid_search_shows_an_error_at_its_field(alice_client, seeded, asked):
     answer = alice_client.get(ADDRESS, asked)
     assert answer.status_code == 200 and set(answer.context["form"].errors) == set(asked)
-    assert 'class="wrong"' in answer.content.decode() and len(answer.context["rows"]) == 50
+    assert 'class="field-error"' in answer.content.decode() and len(answer.context["rows"]) == 50
 
 
 def test_blind_rater_can_search_only_by_words_and_task(client, seeded):

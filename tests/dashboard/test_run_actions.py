@@ -58,7 +58,7 @@ def test_checkpoint_can_be_requested_on_the_run_page(client, alice, run):
     client.force_login(alice)
     act_on(client, run, "checkpoint")
     run.refresh_from_db()
-    assert run.checkpoint_asked_at is not None
+    assert run.checkpoint_requested_at is not None
     shown = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
     assert "Checkpoint after the next step" in shown
 

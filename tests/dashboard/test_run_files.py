@@ -39,7 +39,7 @@ def test_owner_downloads_evaluation_metrics_as_a_file(client, run, alice, finish
     told = [(one["weight_version"], one["evaluation"], float(one["value"])) for one in chosen]
     assert told == [("1", made[0].slug, 0.75), ("0", made[1].slug, 0.25)]
     kept = sum(len(of_k) for one in made for of_k in one.result.metrics["metrics"].values())
-    assert len(rows) == kept and {one["asked"] for one in rows} == {made[0].evaluation_set}
+    assert len(rows) == kept and {one["question_set"] for one in rows} == {made[0].evaluation_set}
     values = pq.read_table(io.BytesIO(content(file("parquet"))))["value"].to_pylist()
     assert values == [float(one["value"]) for one in rows]
     assert file("xml").status_code == 404

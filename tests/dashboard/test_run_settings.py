@@ -106,7 +106,7 @@ def test_change_by_another_person_after_the_preview_is_rejected_with_409(client,
 def test_invalid_input_is_reported_at_its_field(client, page, run, field, said, words):
     answer = asked(client, page, **{field.replace(".", "__"): said})
     text = html.unescape(answer.content.decode())
-    place = text.index(f'id="wrong-{field.replace(".", "-")}"')
+    place = text.index(f'id="error-{field.replace(".", "-")}"')
     assert answer.status_code == 422 and words in text[place : place + 300], text[
         place : place + 300
     ]

@@ -93,7 +93,7 @@ def asked(recorded):
 def ask(client, index: str):
     asked = {"taskset": "tone", "task": index}
     return client.post(
-        reverse("ask-for-task", args=["lab", "tone-7"]), asked, follow=True
+        reverse("request-task", args=["lab", "tone-7"]), asked, follow=True
     ).content.decode()
 
 
@@ -103,7 +103,7 @@ def test_task_can_be_requested_once_and_the_page_lists_the_request(client, asked
     assert "tone-7 will sample task 7 next." in ask(
         client, "7"
     ) and "was already going to sample" in ask(client, "7")
-    (waiting,) = asked.run.asked_tasks.waiting()
+    (waiting,) = asked.run.task_requests.waiting()
     html = page(client)
     assert waiting.task.index == 7 and waiting.by == asked.alice and "requested by alice" in html
 
@@ -111,7 +111,7 @@ def test_task_can_be_requested_once_and_the_page_lists_the_request(client, asked
 @pytest.mark.parametrize("index", ["", "x", "-1", "9" * 30, "12345"])
 def test_request_for_an_invalid_task_is_rejected_with_a_message(client, asked, index):
     client.force_login(asked.alice)
-    assert "Not requested" in ask(client, index) and not asked.run.asked_tasks.exists()
+    assert "Not requested" in ask(client, index) and not asked.run.task_requests.exists()
 
 
 def test_rater_cannot_request_a_task(client, asked):
@@ -135,15 +135,15 @@ def test_each_taskset_of_a_mixed_run_shows_its_own_tasks_and_accepts_requests(cl
     ]
     client.force_login(asked.alice)
     said = {"taskset": "other", "task": "2"}
-    shown = client.post(reverse("ask-for-task", args=["lab", "mixed"]), said, follow=True)
+    shown = client.post(reverse("request-task", args=["lab", "mixed"]), said, follow=True)
     assert (
         shown.redirect_chain[-1][0].endswith("/tasksets/lab/other/")
         and "mixed will sample task 2 next." in shown.content.decode()
     )
-    assert mixed.asked_tasks.get().task == other.tasks.get(index=2)
+    assert mixed.task_requests.get().task == other.tasks.get(index=2)
     assert (
         "taskset: "
         in client.post(
-            reverse("ask-for-task", args=["lab", "mixed"]), {"task": "2"}, follow=True
+            reverse("request-task", args=["lab", "mixed"]), {"task": "2"}, follow=True
         ).content.decode()
     )

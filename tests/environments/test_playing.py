@@ -33,7 +33,7 @@ def test_observation_gives_the_policy_the_turn_and_an_action_the_environment(epi
         2,
         None,
     )
-    assert turn.answered_at >= turn.asked_at
+    assert turn.answered_at >= turn.requested_at
 
 
 def test_reward_of_an_action_comes_with_the_next_observation(episode):

@@ -47,7 +47,7 @@ def typists(rollout) -> list[int]:
 def test_owner_requests_an_intervention_that_waits_for_the_explorer(rollout, alice):
     act = request_intervention(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
     assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == (
-        "asked",
+        "pending",
         "edit",
         "12",
         0,
@@ -101,7 +101,7 @@ def test_rater_may_intervene_only_where_the_run_allows_it(new_run, rollout, bob,
     open_run = new_run(people={"steer": True})
     (group,) = Group.open(open_run, "explorer", 60, 1, 0)
     act = request_intervention(bob, group.rollouts.first().pk, "stop", "", uuid.uuid4())
-    assert act.state == "asked"
+    assert act.state == "pending"
     assert runs_steered_by(bob, [rollout.run, open_run]) == {open_run.pk}
     assert runs_steered_by(alice, [rollout.run, open_run]) == {rollout.run_id, open_run.pk}
 

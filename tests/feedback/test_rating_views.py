@@ -165,9 +165,9 @@ def test_end_page_without_rating_runs_links_people_who_create_runs_to_a_new_run(
 def test_end_page_shows_items_held_by_another_window(rater, bob, people_run, finish):
     ask(people_run(), finish)
     [held] = claim(bob)
-    assert f'data-take-again="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
+    assert f'data-reclaim-slots="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
     assert (
-        "data-take-again"
+        "data-reclaim-slots"
         not in rater.get(reverse("rate-end"), {"holding": held.slot_id}).content.decode()
     )
 

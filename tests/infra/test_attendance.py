@@ -69,7 +69,7 @@ def row(role: str) -> Worker | None:
 
 
 @contextmanager
-def database_away() -> Iterator[None]:
+def database_unavailable() -> Iterator[None]:
     """Make the database unavailable to everybody but this test: close connections and refuse new
     ones.
     """
@@ -115,7 +115,7 @@ def test_web_process_reports_what_it_serves_and_that_it_stopped(web, eventually)
 @pytest.mark.nightly
 def test_web_process_continues_when_the_database_is_back(web, eventually):
     eventually(lambda: row("web"))
-    with database_away():
+    with database_unavailable():
         before = row("web").heartbeat_at
         assert answer(web) in (200, 503)  # it responds in any case
     eventually(lambda: row("web").heartbeat_at > before)
@@ -202,7 +202,7 @@ def test_slow_delivery_does_not_delay_a_sweep(project, alice, slow_hook, own_red
             """
             slow_hook.called.clear()
             delivery = channel.test()
-            sender.send_task("tell", queue="control")
+            sender.send_task("deliver_alerts", queue="control")
             assert slow_hook.called.wait(60)
             Worker.every.update(swept_at=None)
             sender.send_task("sweep", queue="control")

@@ -75,7 +75,7 @@ def test_late_control_plane_is_reported_by_readyz_and_metrics(db, admin):
     behind = next(
         line
         for line in scraped(admin).splitlines()
-        if line.startswith("rftweb_control_behind_seconds ")
+        if line.startswith("rftweb_control_sweep_age_seconds ")
     )
     assert float(behind.split()[1]) >= 200
 
@@ -167,7 +167,7 @@ def test_metrics_show_the_newest_evaluation_only_to_users_who_judge_openly(
     publish(run, 1, 2)
     evaluated(run, 0, finish, 4)
     asked = evaluated(run, 1, finish, 3).evaluation_set
-    where = f'asked="{asked}",project="lab",run="run-0",taskset="sort"'
+    where = f'project="lab",question_set="{asked}",run="run-0",taskset="sort"'
     text = scraped(alice)
     assert f"rftweb_run_evaluated_version{{{where}}} 1.0" in text
     told = [line for line in text.splitlines() if line.startswith("rftweb_run_evaluation{")]

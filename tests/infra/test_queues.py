@@ -113,10 +113,10 @@ def test_running_mark_of_a_job_expires_within_fifteen_seconds(lengths):
 
 
 def test_message_lost_by_redis_can_be_sent_again(lengths):
-    wakeups.send("alert")
+    wakeups.send("evaluate_alerts")
     worker_notifications.connection().flushdb()
-    wakeups.send("alert")
-    assert wakeups.jobs_in("control") == ["alert"]
+    wakeups.send("evaluate_alerts")
+    assert wakeups.jobs_in("control") == ["evaluate_alerts"]
 
 
 def test_message_of_another_program_does_not_block_a_job(lengths):

@@ -16,7 +16,7 @@ from apps.rollouts import task_filter
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
 from apps.rollouts.task_filter import NothingToDraw
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.runs.models import Run
 from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
 
@@ -117,10 +117,13 @@ def test_rolled_back_opening_leaves_no_rows_and_repeats_with_the_same_draws(new_
 def test_tasks_requested_by_people_are_filtered_too(new_run, levelled, alice):
     run = new_run(max_staleness=9, selection="people", pipeline=[MIDDLE])
     for index in (2, 3):
-        AskedTask.ask(run, run.taskset, index, alice)
+        TaskRequest.submit(run, run.taskset, index, alice)
     first, *_ = drawn(run, 2)
     assert first == 3 and dict(left_out(run))[2] == REASONS[1][1]
-    assert list(AskedTask.objects.order_by("pk").values_list("draw_index", flat=True)) == [None, 0]
+    assert list(TaskRequest.objects.order_by("pk").values_list("draw_index", flat=True)) == [
+        None,
+        0,
+    ]
 
 
 def test_opening_checks_a_limited_number_of_tasks_and_the_next_continues(

@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, connections, transaction
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.ledger import runs_sample_from_their_tasksets
 from apps.rollouts.models import Group
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.rollouts.task_stats import GroupResult, TaskRecord
 from apps.runs.models import NotPossible
 from apps.runs.selection import Bots
@@ -197,10 +197,10 @@ def test_requested_tasks_of_any_taskset_come_first_and_the_turns_then_continue(
     run = mixed_run(selection="people")
     shuffled = expected(SHARES, 9, PLACES["shuffle"])
     assert drawn(run, 2) == shuffled[:2]
-    assert AskedTask.ask(run, sets["small"], 2, alice) and AskedTask.ask(
+    assert TaskRequest.submit(run, sets["small"], 2, alice) and TaskRequest.submit(
         run, sets["large"], 2, alice
     )
-    assert AskedTask.ask(run, sets["large"], 6, alice) and not AskedTask.ask(
+    assert TaskRequest.submit(run, sets["large"], 6, alice) and not TaskRequest.submit(
         run, sets["large"], 2, alice
     )
     leave_out(run, sets["large"], [6], alice)
@@ -209,7 +209,7 @@ def test_requested_tasks_of_any_taskset_come_first_and_the_turns_then_continue(
 
 def test_task_of_a_taskset_outside_the_run_cannot_be_requested(mixed_run, taskset, alice):
     with pytest.raises(NotPossible, match=r"samples from large \+ small, not from sort"):
-        AskedTask.ask(mixed_run(selection="people"), taskset, 0, alice)
+        TaskRequest.submit(mixed_run(selection="people"), taskset, 0, alice)
 
 
 def test_task_left_out_of_one_taskset_is_still_drawn_from_the_other(mixed_run, sets, alice):
@@ -245,7 +245,7 @@ def test_rolled_back_draws_are_repeated_identically_in_any_batch_size(mixed_run,
     run = mixed_run(selection=rule)
     leave_out(run, sets["large"], [3], alice)
     if rule == "people":
-        AskedTask.ask(run, sets["small"], 1, alice)
+        TaskRequest.submit(run, sets["small"], 1, alice)
     drawn(run, 4)
     with transaction.atomic():
         lost = drawn(run, 9)

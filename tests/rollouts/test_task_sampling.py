@@ -8,7 +8,7 @@ from django.db import transaction
 from apps.accounts.models import AuditEntry
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.runs.models import NotPossible
 from apps.tasksets.shuffled_draws import draw_position
 
@@ -114,7 +114,7 @@ def asked_run(new_run):
 
 
 def ask(run, index: int, by) -> bool:
-    return AskedTask.ask(run, run.taskset, index, by)
+    return TaskRequest.submit(run, run.taskset, index, by)
 
 
 def test_requested_tasks_are_drawn_first_and_the_shuffle_then_continues(asked_run, alice):
@@ -123,14 +123,17 @@ def test_requested_tasks_are_drawn_first_and_the_shuffle_then_continues(asked_ru
     assert ask(asked_run, order[0], alice) and ask(asked_run, order[3], alice)
     assert (
         AuditEntry.objects.filter(
-            action="task asked for", target=asked_run.address, by=alice
+            action="task requested", target=asked_run.address, by=alice
         ).count()
         == 2
     )
     assert drawn(asked_run, 1) == [order[0]]
     assert drawn(asked_run, 3) == [order[3], *order[2:4]]
     assert drawn(asked_run, 4) == order[4:]
-    assert list(asked_run.asked_tasks.order_by("pk").values_list("draw_index", flat=True)) == [2, 3]
+    assert list(asked_run.task_requests.order_by("pk").values_list("draw_index", flat=True)) == [
+        2,
+        3,
+    ]
 
 
 def test_rolled_back_draws_of_requested_tasks_are_repeated_identically(asked_run, alice):
@@ -139,7 +142,7 @@ def test_rolled_back_draws_of_requested_tasks_are_repeated_identically(asked_run
     with transaction.atomic():
         lost = drawn(asked_run, 6)
         transaction.set_rollback(True)
-    assert asked_run.asked_tasks.waiting().count() == 2
+    assert asked_run.task_requests.waiting().count() == 2
     assert drawn(asked_run, 1) + drawn(asked_run, 5) == lost and lost[:2] == [3, 1]
 
 

@@ -38,13 +38,13 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 def ask_import(number: int) -> Callable[[], bool]:
     """Upload a file, and start its import as soon as its preview is ready."""
     made = create_import(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
-    wakeups.send("import")  # as the page does
+    wakeups.send("import_tasksets")  # as the page does
 
     def is_stored() -> bool:
         one = TasksetImport.objects.get(pk=made.pk)
         if one.state == TasksetImport.State.LOOKED_AT:
             one.start(f"tasks-{number}", one.how, root)
-            wakeups.send("import")
+            wakeups.send("import_tasksets")
             return False
         return _is_done(one)
 

@@ -37,7 +37,7 @@ from apps.tasksets.import_files import create_import
 root, project = User.objects.get(username="demo"), Project.objects.get(slug="demo")
 text = b'{"prompt": "1", "answer": "1"}\\n{"prompt": "2", "answer": "2"}\\n'
 create_import(project, root, "tasks.jsonl", len(text), [text])
-wakeups.send("import")
+wakeups.send("import_tasksets")
 """
 STORE_IMPORT = """
 from apps.accounts.models import User
@@ -45,7 +45,7 @@ from apps.streaming import wakeups
 from apps.tasksets.models import TasksetImport
 one = TasksetImport.objects.get()
 one.start("from-a-file", one.how, User.objects.get(username="demo"))
-wakeups.send("import")
+wakeups.send("import_tasksets")
 """
 READY = """
 import urllib.request

@@ -116,7 +116,7 @@ def has_rows(page: Page) -> bool:
 
 def decided(page: Page) -> int:
     """Return the page's count of today's decisions."""
-    count = re.search(r"\d+", page.locator("[data-own]").inner_text())
+    count = re.search(r"\d+", page.locator("[data-session-counts]").inner_text())
     return int(count[0]) if count else 0
 
 

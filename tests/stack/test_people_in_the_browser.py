@@ -144,7 +144,7 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]
         ) == [(True,)]
         states = talking.sql(ACTS, rollout, kind)
         return next(
-            (state for (state,) in states if state != "asked"),
+            (state for (state,) in states if state != "pending"),
             "refused" if is_over and not states else None,
         )
 
@@ -191,7 +191,9 @@ def test_reply_can_be_stopped_from_the_live_page(talking, page):
 
 def test_edited_words_are_marked_and_masked_and_the_model_continues(talking, page, folder):
     rollout = steered(talking, page, "edit", lambda: typing(page, "e", BEGUN))
-    assert set(page.locator("[data-turns] .typed").first.inner_text().split()) <= set(BEGUN.split())
+    assert set(page.locator("[data-turns] .human-text").first.inner_text().split()) <= set(
+        BEGUN.split()
+    )
     edited = written(talking, rollout)
     turn = edited.turns[edited.touched()]
     [typed] = turn["typed"]

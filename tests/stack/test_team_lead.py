@@ -175,7 +175,7 @@ def ask_for_evaluations(page: Page) -> None:
     form.get_by_label("Limit to first tasks").fill("2")
     form.get_by_label("v0").check()
     form.get_by_role("button", name="Evaluate", exact=True).click()
-    form.locator(".wrong", has_text="the run has no scorers").wait_for()
+    form.locator(".field-error", has_text="the run has no scorers").wait_for()
     form.get_by_label("Replies rated by people").fill("1")
     form.get_by_role("button", name="Evaluate", exact=True).click()
     page.get_by_text("2 evaluations started").wait_for()

@@ -41,32 +41,32 @@ def _delivery(stage: Any) -> Any:
 
 
 WORK: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "a message of an alert": ("tell", _delivery),
-    "an invitation": ("mail", _mail),
+    "a message of an alert": ("deliver_alerts", _delivery),
+    "an invitation": ("send_invitations", _mail),
     "a file": (
-        "import",
+        "import_tasksets",
         lambda stage: TasksetImport.objects.create(
             project=stage.project, name="a.jsonl", bytes=9, state="waiting"
         ),
     ),
     "an export": (
-        "fill_orders",
+        "run_exports",
         lambda stage: ExportJob.place(ExportJob.Kind.EXPORT, stage.version, None),
     ),
     "a model": (
-        "add_models",
+        "import_models",
         lambda stage: PolicyImport.objects.create(
             project=stage.project, kind="named", source="smollm2", slug="new", title="New"
         ),
     ),
     "the removal of a model": (
-        "add_models",
+        "import_models",
         lambda stage: PolicyRemoval.objects.create(
             project=stage.project, slug="old", folder="/none"
         ),
     ),
     "a preview": (
-        "add_models",
+        "import_models",
         lambda stage: TemplatePreview.objects.create(
             policy=stage.run.policy, by=stage.alice, messages=[]
         ),

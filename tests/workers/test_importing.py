@@ -228,7 +228,7 @@ def processes(monkeypatch, folder):
     monkeypatch.setenv("RFTWEB_VAR", str(configured.VAR))
     monkeypatch.setenv("RFTWEB_IMPORTS", str(folder))
     monkeypatch.setattr(job, "IDLE_S", 0)
-    importer = OnDemand("workers.importing", job="import")
+    importer = OnDemand("workers.importing", job="import_tasksets")
     monkeypatch.setattr(job, "importer", importer)
     yield importer
     if importer.process:
@@ -265,7 +265,7 @@ def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventual
     sent(*rows(3))
     job.start_importer()
     assert processes.process.wait(300) == 0
-    eventually(lambda: wakeups.jobs_in("control") == ["import"], 30)
+    eventually(lambda: wakeups.jobs_in("control") == ["import_tasksets"], 30)
     worker_notifications.connection().delete("control")
 
 

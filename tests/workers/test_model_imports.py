@@ -288,7 +288,7 @@ def test_the_job_starts_a_process_that_adds_and_removes_models(
     environment |= {f"RFTWEB_{name}": str(places / name.lower()) for name in PLACES}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    imports = OnDemand("workers.model_imports", job="add_models")
+    imports = OnDemand("workers.model_imports", job="import_models")
     monkeypatch.setattr(job, "imports", imports)
     job.start_model_imports()
     assert imports.process is None

@@ -71,7 +71,7 @@ class Chats:
             ChatTurn.objects.due()
             .order_by()
             .values("chat__weight_version", "chat__policy")
-            .annotate(first=Min("asked_at"), oldest=Min("pk"))
+            .annotate(first=Min("requested_at"), oldest=Min("pk"))
         )
         waits = due_turns.annotate(
             elsewhere=Now() - timedelta(seconds=ELSEWHERE_SECONDS),

@@ -82,7 +82,7 @@ class Episodes:
         self.unwritten_actions: list[Action] = []  # actions not written yet
         self.replies: list[Reply] = []  # replies not written yet
         self.looked_at = time.monotonic()
-        self.asked_at = 0.0
+        self.requested_at = 0.0
         self.read_at = 0.0
 
     # -- the policy's side
@@ -153,9 +153,9 @@ class Episodes:
 
         Episodes that other explorers play there count against the room.
         """
-        if not self.outside or time.monotonic() - self.asked_at < ROOM_LOOK_S:
+        if not self.outside or time.monotonic() - self.requested_at < ROOM_LOOK_S:
             return
-        self.asked_at = time.monotonic()
+        self.requested_at = time.monotonic()
         for pk in sorted(admit_episodes(self.environment, self.outside)):
             self.outside.discard(pk)
             self._is_away(self.played[pk])
@@ -294,7 +294,7 @@ class Episodes:
                 self.player.forget(episode)
         self.away -= ended
         self.outside -= ended
-        self.asked_at = 0.0  # check for room at once
+        self.requested_at = 0.0  # check for room at once
         self.unwritten_actions = [
             action for action in self.unwritten_actions if action.episode_id not in ended
         ]

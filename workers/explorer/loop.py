@@ -224,7 +224,7 @@ class ExplorerLoop:
             self._pause(session.run, str(why))
         else:
             log.info(
-                "groups_begun",
+                "groups_started",
                 run=session.run,
                 groups=[group.pk for group in groups],
                 weight_version=session.version,
@@ -365,7 +365,7 @@ class ExplorerLoop:
             )
             if session.run.is_live:
                 self.made_way[session.run.pk] = self.time_sharing.taken_at[session.run.pk]
-            log.info("engine_makes_way", run=session.run)
+            log.info("engine_yielded", run=session.run)
             self._leave(session)
         return bool(may)
 
@@ -492,7 +492,7 @@ class ExplorerLoop:
         try:
             run.pause(reason=reason[:500])
         except NotPossible:
-            log.info("run_not_live", run=run)
+            log.info("run_not_paused", run=run)
 
     def _report(self, now: float) -> None:
         if now - self.reported_at < REPORT_SECONDS:

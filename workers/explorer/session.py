@@ -378,7 +378,7 @@ class RunSession:
             return
         self._follow(rollout, intervention, effect)
         log.info(
-            "person_acted",
+            "intervention_applied",
             run=self.run,
             rollout=intervention.rollout_id,
             intervention=intervention.kind,

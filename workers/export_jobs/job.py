@@ -5,10 +5,10 @@ from celery import shared_task
 from apps.runs.models import ExportJob
 from workers.on_demand import OnDemand
 
-process = OnDemand("workers.export_jobs", job="fill_orders")
+process = OnDemand("workers.export_jobs", job="run_exports")
 
 
-@shared_task(name="fill_orders")
+@shared_task(name="run_exports")
 def start_export_jobs(**_: object) -> None:
     """Start the process that handles orders.
 

@@ -91,7 +91,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", type=Path)
-    parser.add_argument("--out", required=True, type=Path, help="a folder that is there")
+    parser.add_argument("--out", required=True, type=Path, help="an existing model folder")
     parser.add_argument("--form", required=True, choices=list(KINDS))
     parser.add_argument(
         "--description",

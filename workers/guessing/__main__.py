@@ -20,7 +20,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("taskset", type=int)
     parser.add_argument("policy", type=int)
-    parser.add_argument("--run", type=int, help="whose scorers judge")
+    parser.add_argument("--run", type=int, help="run whose scorers judge the guesses")
     parser.add_argument(
         "--scorer", action="append", default=[], help="Scorer, with its default options."
     )

@@ -78,7 +78,7 @@ def import_next_file(owner: str, lane: str = "all") -> bool:
         else:
             _import(taskset_import)
     except ImportOver as over:
-        log.info("import_given_up", taskset=taskset_import.slug, reason=str(over))
+        log.info("import_abandoned", taskset=taskset_import.slug, reason=str(over))
     return True
 
 
@@ -110,7 +110,7 @@ def _preview(taskset_import: TasksetImport) -> None:
         log.exception("preview_failed", name=taskset_import.name)
         taskset_import.fail(f"{type(error).__name__}: {storable_refusal(str(error))}")
     else:
-        log.info("previewed", name=taskset_import.name, bytes=size)
+        log.info("import_previewed", name=taskset_import.name, bytes=size)
 
 
 def _bring(taskset_import: TasksetImport) -> None:
@@ -178,7 +178,7 @@ def _import(taskset_import: TasksetImport) -> None:
         log.exception("import_failed", taskset=taskset_import.slug)
         taskset_import.fail(f"{type(error).__name__}: {error}")
     else:
-        log.info("imported", taskset=taskset.slug, tasks=taskset.size)
+        log.info("taskset_imported", taskset=taskset.slug, tasks=taskset.size)
         taskset_import.forget_file()
 
 

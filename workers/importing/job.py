@@ -8,10 +8,10 @@ from workers.on_demand import OnDemand
 
 # After the last file the process stays: who has sent a file and seen its preview starts the import.
 IDLE_S = 30
-importer = OnDemand("workers.importing", job="import")
+importer = OnDemand("workers.importing", job="import_tasksets")
 
 
-@shared_task(name="import")
+@shared_task(name="import_tasksets")
 def start_importer(**_: object) -> None:
     """Start the importer if imports are due and it is not running.
 

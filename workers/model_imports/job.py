@@ -5,11 +5,11 @@ from celery import shared_task
 from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
 from workers.on_demand import OnDemand
 
-imports = OnDemand("workers.model_imports", job="add_models")
-previews = OnDemand("workers.model_imports", job="add_models")
+imports = OnDemand("workers.model_imports", job="import_models")
+previews = OnDemand("workers.model_imports", job="import_models")
 
 
-@shared_task(name="add_models")
+@shared_task(name="import_models")
 def start_model_imports(**_: object) -> None:
     """Start the processes that have work and are not running.
 

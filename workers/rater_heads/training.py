@@ -55,7 +55,7 @@ def _train(run: Run) -> RaterModel | None:
         run, folder, decisions, dict(zip(*_scored(model, decisions), strict=True))
     )
     _forget_all_but(KEPT, folder.parent)
-    log.info("head_trained", run=run, decisions=len(decisions), **stored.metrics)
+    log.info("rater_head_trained", run=run, decisions=len(decisions), **stored.metrics)
     return stored
 
 

@@ -74,6 +74,6 @@ class LeaseRenewer:
             except (
                 DatabaseError
             ) as error:  # database away: the next renewal shows whether the lease is still held
-                log.warning("database_away", queue="train", error=str(error).strip())
+                log.warning("database_unavailable", queue="train", error=str(error).strip())
             finally:
                 connections.close_all()

@@ -109,7 +109,7 @@ class TrainerLoop:
             if not stop_request.is_asked():  # otherwise `stop` unloads the run
                 self._leave(run)
         except StaleFence as taken:
-            log.warning("run_taken_over", run=run, reason=str(taken))
+            log.warning("run_claim_lost", run=run, reason=str(taken))
             self._leave(run)
         except OperationalError:
             self._leave(run)
@@ -148,7 +148,7 @@ class TrainerLoop:
         if run.pk in self.run_trainers:
             if self.run_trainers[run.pk].is_built_as(run):
                 return self.run_trainers[run.pk]
-            log.info("trainer_built_anew", run=run, processes=run.settings.trainer.processes)
+            log.info("trainer_rebuilt", run=run, processes=run.settings.trainer.processes)
             self._leave(run, keeps=True)
         if self._is_elsewhere(run):
             return None
@@ -176,7 +176,7 @@ class TrainerLoop:
         self.lease_renewer.add(run, run.fence)
         trainer = self.run_trainers[run.pk] = run_trainer_for(run)
         trainer.open()
-        log.info("run_taken", run=run, fence=run.fence, step=run.step)
+        log.info("run_claimed", run=run, fence=run.fence, step=run.step)
         return trainer
 
     def _has_room(self, run: Run) -> bool:
@@ -241,7 +241,7 @@ class TrainerLoop:
         return built is not None and time.monotonic() - built < settings.TRAINER_TURN_SECONDS
 
     def _unload_to_make_room(self, trainer: LoadedTrainer) -> None:
-        log.info("run_makes_way", run=trainer.run, step=trainer.run.step)
+        log.info("run_yielded", run=trainer.run, step=trainer.run.step)
         if trainer.run.is_live:
             self.made_way[trainer.run.pk] = trainer.taken_at
         self._leave(trainer.run, keeps=True)
@@ -358,7 +358,7 @@ class TrainerLoop:
         try:
             run.pause(reason=f"training failed: {type(error).__name__}: {error}"[:500])
         except NotPossible:
-            log.info("run_not_live", run=run)
+            log.info("run_not_paused", run=run)
 
     def stop(self) -> None:
         """Unload all runs with a checkpoint, and renew the leases meanwhile.

@@ -106,7 +106,7 @@ def serve_rank(rendezvous: str, rank: int, local: int) -> None:
             follow_group(group)
         except Exception as error:
             if is_of_connection(error):
-                log.warning("rank_left_alone", rank=rank, reason=str(error)[:200])
+                log.warning("rank_lost_trainer", rank=rank, reason=str(error)[:200])
             else:
                 log.exception("rank_failed", rank=rank)
                 store.set(FAILED, f"process {rank}: {type(error).__name__}: {error}"[:500])
@@ -120,7 +120,7 @@ def connected(rendezvous: str) -> dist.TCPStore:
         try:
             return dist.TCPStore(host, port, is_master=False, timeout=CONNECT)
         except dist.DistError as error:
-            log.info("rank_waits_for_its_trainer", rendezvous=rendezvous, reason=str(error)[:200])
+            log.info("rank_waiting_for_trainer", rendezvous=rendezvous, reason=str(error)[:200])
             time.sleep(LOOK_SECONDS)
 
 

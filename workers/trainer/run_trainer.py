@@ -110,7 +110,7 @@ class RunTrainer(ABC, Generic[Item]):
         missing = self.run.step - self.host.step
         if not missing:
             return
-        log.info("replaying", run=self.run, from_step=self.host.step, to_step=self.run.step)
+        log.info("replaying_steps", run=self.run, from_step=self.host.step, to_step=self.run.step)
         self._record_waiting(f"{missing} recorded steps to be repeated after a restart")
         for step in self.run.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=self.host.step
@@ -137,7 +137,7 @@ class RunTrainer(ABC, Generic[Item]):
         self._record_waiting("")
         self.began = time.monotonic(), time.process_time()
         batch = self._batch(step)
-        report = self._update(step, batch, self.run.checkpoint_asked_at is not None)
+        report = self._update(step, batch, self.run.checkpoint_requested_at is not None)
         staged = self._stage(step) if self._is_due(step) else None
         self._commit(step, batch, report, staged)
         self._offer()
@@ -207,7 +207,7 @@ class RunTrainer(ABC, Generic[Item]):
             return movement(Path(version.folder), Path(version.parent.folder))
         except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
             log.warning(
-                "movement_not_measured",
+                "weight_change_not_measured",
                 run=self.run,
                 weight_version=version.version,
                 reason=str(why),
@@ -235,7 +235,7 @@ class RunTrainer(ABC, Generic[Item]):
             commit_step(run, step, self.fence, skipped=report.skipped)
             Metric.record(run, step.number, values)
             if report.checkpoint:
-                run.note_checkpoint(step.number, self.run.checkpoint_asked_at)
+                run.note_checkpoint(step.number, self.run.checkpoint_requested_at)
             if staged is not None:
                 staged.save()
             Run.objects.filter(pk=run.pk).update(trained_at=Now(), waiting_on="")

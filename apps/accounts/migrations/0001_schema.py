@@ -384,7 +384,7 @@ class Migration(migrations.Migration):
                         (
                             "status",
                             models.PositiveSmallIntegerField(
-                                help_text="Status of the response; NULL while it is being made.",
+                                help_text="Status of the response; NULL until there is one.",
                                 null=True,
                             ),
                         ),
@@ -567,7 +567,7 @@ class Migration(migrations.Migration):
                         (
                             "reason",
                             models.CharField(
-                                blank=True, help_text="Why it is not sent.", max_length=300
+                                blank=True, help_text="Why it was not sent.", max_length=300
                             ),
                         ),
                         ("attempts", models.PositiveSmallIntegerField(default=0)),

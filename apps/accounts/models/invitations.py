@@ -148,7 +148,7 @@ class InvitationMail(models.Model):
     address = models.EmailField()
     sealed_link = models.TextField(blank=True, editable=False)
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
-    reason = ReasonField(max_length=300, blank=True, help_text="Why it is not sent.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it was not sent.")
     attempts = models.PositiveSmallIntegerField(default=0)
     due_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(null=True)

@@ -130,7 +130,7 @@ class OnceRequest(models.Model):
     digest = models.CharField(max_length=64, help_text="Digest of method, URL and body.")
     begun_at = models.DateTimeField(db_default=Now())
     status = models.PositiveSmallIntegerField(
-        null=True, help_text="Status of the response; NULL while it is being made."
+        null=True, help_text="Status of the response; NULL until there is one."
     )
     answer = models.JSONField(null=True)
 

@@ -145,7 +145,7 @@ class Alert(models.Model):
                 ],
                 ignore_conflicts=True,
             )
-            transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
+            transaction.on_commit(lambda: wakeups.send("deliver_alerts"), robust=True)
         return entry
 
     @unit_of_work

@@ -92,7 +92,7 @@ class Channel(models.Model):
 
     def test(self) -> "Delivery":
         delivery = Delivery.objects.create(channel=self, kind="test")
-        transaction.on_commit(lambda: wakeups.send("tell"), robust=True)
+        transaction.on_commit(lambda: wakeups.send("deliver_alerts"), robust=True)
         return delivery
 
 

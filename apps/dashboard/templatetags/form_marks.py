@@ -53,7 +53,9 @@ def field_errors(errors: Errors, control: str = "") -> SafeString:
     """
     if not (text := _join_errors(errors)):
         return SafeString()
-    return format_html('<span class="wrong" id="{}">{}</span>', _errors_id(errors, control), text)
+    return format_html(
+        '<span class="field-error" id="{}">{}</span>', _errors_id(errors, control), text
+    )
 
 
 @register.simple_tag

@@ -240,7 +240,7 @@ def whisker(value: float | None, low: float | None, high: float | None) -> SafeS
             '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none"'
             ' aria-hidden="true"></svg>'
         )
-    between = '<rect class="between" x="{}" y="1" width="{}" height="6"></rect>'
+    between = '<rect class="interval" x="{}" y="1" width="{}" height="6"></rect>'
     tick = '<rect class="tick" x="{}" y="0" width="2" height="8"></rect>'
     return format_html(
         '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
@@ -286,7 +286,7 @@ def stars(rating: int | None) -> SafeString:
     number = rating or 0
     return format_html(
         '<span class="stars" role="img" aria-label="{} of 5 stars"'
-        ' data-given="{}"><i></i><i></i><i></i><i></i><i></i></span>',
+        ' data-star-count="{}"><i></i><i></i><i></i><i></i><i></i></span>',
         number,
         number,
     )
@@ -361,7 +361,7 @@ def miniatures(prompt: list[dict]) -> SafeString:
         ),
     )
     more = f"+{len(pictures) - MINIATURES}" if len(pictures) > MINIATURES else ""
-    return format_html('<span class="minis">{}{}</span>', drawn, more)
+    return format_html('<span class="thumbnails">{}{}</span>', drawn, more)
 
 
 def _within(part: PicturePart, side: int) -> tuple[int, int]:

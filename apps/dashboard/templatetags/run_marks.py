@@ -73,7 +73,7 @@ def rating_links(ratings: Sequence[Mapping]) -> SafeString:
         )
         for row in ratings
     ]
-    link = '<a class="word{}" href="{}" title="{}{}: {}"><b>{}</b> {}</a>'
+    link = '<a class="rating-chip{}" href="{}" title="{}{}: {}"><b>{}</b> {}</a>'
     return format_html_join("", link, rows)
 
 

@@ -135,7 +135,7 @@ def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     return {
         "run": run,
         "place": place,
-        "told": unacknowledged[:IN_BANNER],
+        "banner_alerts": unacknowledged[:IN_BANNER],
         "others": list(dict.fromkeys(alert.title for alert in unacknowledged[1:IN_BANNER])),
         "has_more": len(unacknowledged) > IN_BANNER,
     }

@@ -249,10 +249,10 @@ def waiting_words(
         return "", ""
     if turn.state == ChatTurn.State.LOADING:
         return f"loading {f'v{version.version}' if version else 'the model'} into an engine", ""
-    if (timezone.now() - turn.asked_at).total_seconds() < SLOW_S:
+    if (timezone.now() - turn.requested_at).total_seconds() < SLOW_S:
         return "waiting for an engine", ""
     if is_served:
-        waited = duration((timezone.now() - turn.asked_at).total_seconds())
+        waited = duration((timezone.now() - turn.requested_at).total_seconds())
         return (
             f"waiting for its turn for {waited}",
             "All engines are busy with runs. Your chat starts when one has finished its replies.",

@@ -232,7 +232,7 @@ def hub(request: SignedInRequest, project: str) -> HttpResponse:
 
 def _wake_importer() -> None:
     """Wake a worker to import now; beat would do so within seconds."""
-    transaction.on_commit(lambda: wakeups.send("import"), robust=True)
+    transaction.on_commit(lambda: wakeups.send("import_tasksets"), robust=True)
 
 
 def _sending(

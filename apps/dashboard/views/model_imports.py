@@ -248,4 +248,4 @@ def _import(request: SignedInRequest, pk: int) -> PolicyImport:
 
 def _wake_worker() -> None:
     """Wake a worker now; the regular job would begin within seconds."""
-    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+    transaction.on_commit(lambda: wakeups.send("import_models"), robust=True)

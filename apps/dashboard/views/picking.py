@@ -18,7 +18,7 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.rollout_search import Filter
 from apps.dashboard.text_search import search_ids
-from apps.feedback import asking_now, leaving_out
+from apps.feedback import leaving_out, priority_requests
 from apps.rewards.rescoring.asking import NothingToRescore, scorers_in, start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
 from apps.rollouts.models import Group, Rollout
@@ -184,7 +184,7 @@ def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple
 
 
 def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
-    outcome = asking_now.ask_now(run, picked, request.user)
+    outcome = priority_requests.request_priority(run, picked, request.user)
     parts = [
         (
             f"{outcome.moved:,} waiting group{'' if outcome.moved == 1 else 's'} moved to the front"

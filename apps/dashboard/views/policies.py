@@ -224,7 +224,7 @@ def preview_conversation(request: SignedInRequest, project: str, slug: str) -> H
             template="" if chosen == OWN else chosen,
             template_text=text,
         )
-        transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+        transaction.on_commit(lambda: wakeups.send("import_models"), robust=True)
     return redirect(f"{reverse('policy', args=[project, slug])}#preview")
 
 
@@ -247,7 +247,7 @@ def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResp
     except ModelInUse as error:
         messages.error(request, str(error))
         return redirect("policy", project, slug)
-    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+    transaction.on_commit(lambda: wakeups.send("import_models"), robust=True)
     messages.success(request, f"Model {slug} is deleted. A worker removes its files.")
     return redirect("policies")
 

@@ -327,7 +327,7 @@ def _invite_by_mail(request: SignedInRequest, project: Project, data: dict) -> H
             InvitationMail.objects.create(
                 invitation=invitation, address=address, sealed_link=seal_secret(link)
             )
-        transaction.on_commit(lambda: wakeups.send("mail"), robust=True)
+        transaction.on_commit(lambda: wakeups.send("send_invitations"), robust=True)
     count = f"{len(addresses)} invitations" if len(addresses) > 1 else "The invitation"
     messages.success(request, f"{count} will be sent. The result appears below.")
     return redirect(f"{reverse('project', args=[project.slug])}#invitations")
@@ -351,7 +351,7 @@ def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     owned_project = _owned_project(request, project)
     mail = get_object_or_404(InvitationMail, invitation__project=owned_project, invitation=pk)
     if mail.send_again(request.user):
-        wakeups.send("mail")
+        wakeups.send("send_invitations")
         messages.success(request, f"The invitation to {mail.address} will be sent again.")
     return redirect(f"{reverse('project', args=[project])}#invitations")
 

@@ -7,7 +7,12 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
-from apps.feedback.quality.agreeing import Agreement, agreements, asked_again, list_agreement_pairs
+from apps.feedback.quality.agreeing import (
+    Agreement,
+    agreements,
+    list_agreement_pairs,
+    measure_repeat_agreement,
+)
 from apps.feedback.quality.decisions import NEWEST, Decision, newest_decisions
 from apps.feedback.quality.disputes import open_disputes
 from apps.feedback.quality.raters import FASTEST_READER, leaning, measure_pace, raters
@@ -46,7 +51,7 @@ def _metrics(run: Run, decisions: list[Decision]) -> dict:
         "simulated": simulated,
         "agreements": measured,
         "pairs": list_agreement_pairs(decisions, measured[0].measure) if measured else [],
-        "again": asked_again(decisions),
+        "again": measure_repeat_agreement(decisions),
         "raters": rater_rows,
         "pace": pace,
         "reader": FASTEST_READER,

@@ -16,7 +16,7 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.form_fields import model_field
 from apps.dashboard.paging import load_page
 from apps.dashboard.successes import Histogram, find_hardest_and_easiest, histograms
-from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_requests import TaskRequest
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Taskset, TasksetImport
 
@@ -66,7 +66,7 @@ def request_task(request: SignedInRequest, project: str, slug: str) -> HttpRespo
 
 def _ask(request: SignedInRequest, run: Run, taskset: Taskset, index: int) -> None:
     try:
-        is_new = AskedTask.ask(run, taskset, index, request.user)
+        is_new = TaskRequest.submit(run, taskset, index, request.user)
         messages.success(
             request,
             (
@@ -91,9 +91,9 @@ def _runs_taking_requests(request: SignedInRequest, runs: Sequence[Run]) -> list
     return [run for run in live if run.pk in steered_ids]
 
 
-def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
+def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[TaskRequest]:
     """Return the requests for tasks of this set that are still waiting."""
-    requests = AskedTask.objects.filter(run__in=asking, task__taskset=taskset).waiting()
+    requests = TaskRequest.objects.filter(run__in=asking, task__taskset=taskset).waiting()
     return list(requests.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 

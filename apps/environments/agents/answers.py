@@ -106,7 +106,7 @@ def usage(turns: Sequence[EpisodeTurn]) -> dict:
 
 
 def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
-    created = int((turn.answered_at or turn.asked_at).timestamp())
+    created = int((turn.answered_at or turn.requested_at).timestamp())
     return {"id": completion_id(turn), "object": kind, "created": created, "model": model}
 
 

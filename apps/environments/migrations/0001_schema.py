@@ -614,7 +614,12 @@ class Migration(migrations.Migration):
                                 to="environments.episode",
                             ),
                         ),
-                        ("number", models.PositiveIntegerField(help_text="From 0.")),
+                        (
+                            "number",
+                            models.PositiveIntegerField(
+                                help_text="Number of the observation, from 0."
+                            ),
+                        ),
                         (
                             "observation",
                             models.JSONField(
@@ -720,7 +725,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "asked_at",
+                            "requested_at",
                             models.DateTimeField(
                                 db_default=django.db.models.functions.datetime.Now(),
                                 help_text="When the observation arrived.",

@@ -168,7 +168,7 @@ class Play:
             await self._end_at_time_limit(limit_s)
         except Exception as error:
             # Any error ends only this episode.
-            log.exception("outside_play_failed", episode=self.opened.pk)
+            log.exception("external_episode_failed", episode=self.opened.pk)
             await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
 

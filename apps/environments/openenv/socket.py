@@ -213,7 +213,7 @@ class Connection:
             try:
                 why = await in_a_thread(_why_ended, self.guest, session, is_heard)
             except DEAD_DATABASE as error:
-                log.warning("session_not_kept", session=session.pk, error=str(error).strip())
+                log.warning("session_not_renewed", session=session.pk, error=str(error).strip())
                 continue
             if why:
                 raise SessionEnded(why, last_message=speaker.refusal(SESSION_ERROR, why))

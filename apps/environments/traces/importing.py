@@ -415,6 +415,6 @@ def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
         first=turn.first if turn.acted else None,
         tokens=turn.tokens,
         before=tokens_before,
-        asked_at=line.opened_at,
+        requested_at=line.opened_at,
         answered_at=line.closed_at if turn.acted else None,
     )

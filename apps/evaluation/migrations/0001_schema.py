@@ -72,8 +72,8 @@ class Migration(migrations.Migration):
                             "secret",
                             models.CharField(
                                 help_text=(
-                                    "Determines sides, order and names of pairs. Whoever knows "
-                                    "it is not blind."
+                                    "Determines sides, order and names of pairs. "
+                                    "Hidden from voters."
                                 ),
                                 max_length=64,
                             ),

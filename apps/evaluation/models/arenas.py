@@ -50,7 +50,7 @@ class Arena(models.Model):
     )
     secret = models.CharField(
         max_length=64,
-        help_text="Determines sides, order and names of pairs. Whoever knows it is not blind.",
+        help_text="Determines sides, order and names of pairs. Hidden from voters.",
     )
     tasks = models.PositiveIntegerField()
     samples = models.PositiveSmallIntegerField()

@@ -23,7 +23,7 @@ from apps.plugins.kinds import Refused
 from apps.runs.people import LONGEST_FORM_NAME, People
 
 log = structlog.get_logger(__name__)
-MISSING = '<p class="wrong">This rating form is not installed. Skip the item.</p>'
+MISSING = '<p class="field-error">This rating form is not installed. Skip the item.</p>'
 
 
 class PluginForm(Form):

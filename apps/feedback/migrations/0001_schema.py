@@ -713,11 +713,11 @@ class Migration(migrations.Migration):
                             "state",
                             models.CharField(
                                 choices=[
-                                    ("asked", "Asked"),
+                                    ("pending", "Pending"),
                                     ("done", "Done"),
                                     ("refused", "Refused"),
                                 ],
-                                default="asked",
+                                default="pending",
                                 max_length=7,
                             ),
                         ),
@@ -744,9 +744,9 @@ class Migration(migrations.Migration):
                     options={
                         "indexes": [
                             models.Index(
-                                condition=models.Q(("state", "asked")),
+                                condition=models.Q(("state", "pending")),
                                 fields=["rollout"],
-                                name="interventions_asked",
+                                name="interventions_pending",
                             )
                         ],
                         "constraints": [

@@ -233,7 +233,7 @@ def _squares(kinds: list[float]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class AskedAgain:
+class RepeatAgreement:
     """The consistency of a person who was asked twice about the same rollouts."""
 
     same: int
@@ -244,10 +244,10 @@ class AskedAgain:
         return self.same / self.of if self.of else None
 
 
-def asked_again(decisions: Sequence[Decision]) -> AskedAgain:
+def measure_repeat_agreement(decisions: Sequence[Decision]) -> RepeatAgreement:
     answers: dict[tuple, list[float]] = defaultdict(list)
     for decision in decisions:
         for measure, unit, value in list_measured_values(decision):
             answers[decision.rater, measure, unit].append(value)
     twice = [values for values in answers.values() if len(values) > 1]
-    return AskedAgain(sum(values[0] == values[1] for values in twice), len(twice))
+    return RepeatAgreement(sum(values[0] == values[1] for values in twice), len(twice))

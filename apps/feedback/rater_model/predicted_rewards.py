@@ -56,7 +56,7 @@ def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     pause_if_alarming(run)
     log.info(
-        "filled",
+        "predicted_rewards_stored",
         run=run,
         rater_model=state.number,
         decisions=state.learner.decisions,

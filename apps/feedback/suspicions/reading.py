@@ -11,7 +11,7 @@ from apps.feedback.models import Guess
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
 from apps.rewards.hacking.formatting import SHAPES
 from apps.rewards.hacking.leaking import texts_in
-from apps.rewards.hacking.rows import AskedTask, GuessSuccess, JudgedReplies, Row
+from apps.rewards.hacking.rows import GuessSuccess, JudgedReplies, Row, TaskContent
 from apps.rewards.models import Reward
 from apps.rewards.scorers import find_scorer, scorer_names
 from apps.rollouts.excluded_tasks import LeftOut
@@ -123,9 +123,9 @@ def _row(
     )
 
 
-def _task_facts(task: Task) -> AskedTask:
+def _task_facts(task: Task) -> TaskContent:
     texts = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
-    return AskedTask("\n".join(texts), task.answer, task.meta)
+    return TaskContent("\n".join(texts), task.answer, task.meta)
 
 
 def _guesses(run: Run) -> dict[int, GuessSuccess]:

@@ -26,7 +26,7 @@ class Options(OperatorOptions):
     do: Literal["add", "subtract", "multiply", "divide"] = Field(
         "add", description="How weight × that number is applied to the reward."
     )
-    weight: float = Field(1.0, allow_inf_nan=False, description="Of the number.")
+    weight: float = Field(1.0, allow_inf_nan=False, description="Weight of the number.")
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:

@@ -15,7 +15,7 @@ STAGES = (GROUPS, TASKS)
 
 class Options(OperatorOptions):
     scripts: tuple[str, ...] = Field(
-        ("latin",), min_length=1, description="Of Unicode: latin, cyrillic, cjk, arabic, …"
+        ("latin",), min_length=1, description="Unicode scripts: latin, cyrillic, cjk, arabic, …"
     )
     at_least: float = Field(
         0.9, ge=0, le=1, description="Minimum share of the letters in these scripts."

@@ -131,7 +131,11 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "revision",
-                            models.CharField(blank=True, help_text="Of the Hub.", max_length=100),
+                            models.CharField(
+                                blank=True,
+                                help_text=("Branch, tag or commit on the Hub."),
+                                max_length=100,
+                            ),
                         ),
                         ("slug", models.SlugField(help_text="Slug of the new model.")),
                         ("title", models.CharField(max_length=200)),

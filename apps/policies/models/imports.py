@@ -68,7 +68,9 @@ class PolicyImport(LeasedWork):
     source = models.CharField(
         max_length=300, help_text="A Hub ID, a built-in model, or a path below RFTWEB_MODELS."
     )
-    revision = models.CharField(max_length=100, blank=True, help_text="Of the Hub.")
+    revision = models.CharField(
+        max_length=100, blank=True, help_text=("Branch, tag or commit on the Hub.")
+    )
     slug = models.SlugField(help_text="Slug of the new model.")
     title = models.CharField(max_length=200)
     template = models.CharField(

@@ -2,7 +2,7 @@
 
 import re
 
-from apps.rewards.hacking.rows import AskedTask, Finding, JudgedReplies, by_step, newest_ids
+from apps.rewards.hacking.rows import Finding, JudgedReplies, TaskContent, by_step, newest_ids
 from apps.runs.hacking import Hacking
 
 TITLE = "Replies give many answers at once"
@@ -25,7 +25,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     flagged = [
         row
         for row in replies.rows
-        if count_answers(row.text, replies.tasks.get(row.task, AskedTask())) >= options.answers
+        if count_answers(row.text, replies.tasks.get(row.task, TaskContent())) >= options.answers
     ]
     share = len(flagged) / len(replies.rows) if replies.rows else 0.0
     if len(flagged) < options.seen or share < options.answers_share:
@@ -44,7 +44,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     )
 
 
-def count_answers(text: str, task: AskedTask) -> int:
+def count_answers(text: str, task: TaskContent) -> int:
     """Count the different final answers that a reply marks.
 
     A list counts as its parts, unless the right answer is a list itself.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from apps.rewards.hacking.rows import AskedTask, Finding, JudgedReplies, Row, newest_ids
+from apps.rewards.hacking.rows import Finding, JudgedReplies, Row, TaskContent, newest_ids
 from apps.runs.hacking import Hacking
 
 TITLE = "Hidden information leaks"
@@ -61,7 +61,7 @@ def _words(prompts: int, quotes: int, tasks: int) -> str:
     return " ".join(sentences)
 
 
-def _list_leaking_tasks(tasks: Mapping[int, AskedTask]) -> set[int]:
+def _list_leaking_tasks(tasks: Mapping[int, TaskContent]) -> set[int]:
     """Return the tasks whose prompt gives the answer as an answer, or holds all of a long one.
 
     The latter count only if most of the other tasks do not do so.
@@ -71,7 +71,7 @@ def _list_leaking_tasks(tasks: Mapping[int, AskedTask]) -> set[int]:
     return marked | whole if len(tasks) >= FEWEST_TASKS and 2 * len(whole) < len(tasks) else marked
 
 
-def _values(task: AskedTask) -> list[str]:
+def _values(task: TaskContent) -> list[str]:
     value = task.answer.get("value")
     values = value if isinstance(value, list) else [value]
     return [
@@ -81,20 +81,20 @@ def _values(task: AskedTask) -> list[str]:
     ]
 
 
-def _is_marked(task: AskedTask) -> bool:
+def _is_marked(task: TaskContent) -> bool:
     return any(
         re.search(rf"{MARK}{re.escape(value)}(?!\w|\.\d)", task.prompt, re.IGNORECASE)
         for value in _values(task)
     )
 
 
-def _prompt_has_answer(task: AskedTask) -> bool:
+def _prompt_has_answer(task: TaskContent) -> bool:
     prompt = _plain(task.prompt)
     long = [_plain(value) for value in _values(task) if len(value) >= LONG_ANSWER]
     return "choices" not in task.answer and any(value in prompt for value in long)
 
 
-def _quotes(row: Row, task: AskedTask, rubric: Sequence[str]) -> bool:
+def _quotes(row: Row, task: TaskContent, rubric: Sequence[str]) -> bool:
     text = _plain(row.text)
     prompt = _plain(task.prompt)
     return any(
@@ -102,7 +102,7 @@ def _quotes(row: Row, task: AskedTask, rubric: Sequence[str]) -> bool:
     ) or _quotes_tests(text, prompt, task)
 
 
-def _pieces(task: AskedTask, rubric: Sequence[str]) -> Iterator[str]:
+def _pieces(task: TaskContent, rubric: Sequence[str]) -> Iterator[str]:
     """Yield every run of words of the hidden texts that is not in the answer."""
     hidden = {name: part for name, part in task.answer.items() if name not in SHOWN}
     answer_text = _plain(" ".join(_values(task)))
@@ -132,7 +132,7 @@ def texts_in(part: Any, depth: int = 0) -> list[str]:
     return texts[:MOST_TEXTS]
 
 
-def _quotes_tests(text: str, prompt: str, task: AskedTask) -> bool:
+def _quotes_tests(text: str, prompt: str, task: TaskContent) -> bool:
     """Tell whether the text holds input and output of several hidden tests."""
     tests = task.answer.get("tests")
     cases = (

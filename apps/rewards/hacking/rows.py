@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class AskedTask:
+class TaskContent:
     """Task as the policy reads it, and its fields that are hidden from the policy."""
 
     prompt: str = ""
@@ -55,7 +55,7 @@ class JudgedReplies:
     """
 
     rows: Sequence[Row]
-    tasks: Mapping[int, AskedTask] = field(default_factory=dict)
+    tasks: Mapping[int, TaskContent] = field(default_factory=dict)
     right_by: Sequence[str] = ()
     highs: Mapping[str, float] = field(default_factory=dict)
     rubric: Sequence[str] = ()

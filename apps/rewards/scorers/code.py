@@ -70,7 +70,7 @@ class Options(ScorerOptions):
             "times this value."
         ),
     )
-    memory_mb: int = Field(256, ge=64, le=2048, description="MiB for a test")
+    memory_mb: int = Field(256, ge=64, le=2048, description="Memory limit per test in MiB.")
     most_tests: int = Field(
         50,
         ge=1,

@@ -21,7 +21,7 @@ class Criterion(BaseModel):
         pattern=r"^[a-z][a-z0-9_]{0,39}$", description="Key of the criterion in the verdict."
     )
     what: str = Field(min_length=1, max_length=2000, description="What earns full marks.")
-    weight: float = Field(1.0, gt=0, le=1000, description="Beside the others.")
+    weight: float = Field(1.0, gt=0, le=1000, description="Weight relative to the other criteria.")
 
 
 class Options(JudgeOptions):
@@ -37,7 +37,7 @@ class Options(JudgeOptions):
         ),
         min_length=1,
         max_length=20,
-        description="What is judged.",
+        description="Criteria that the judge marks.",
     )
     best: int = Field(10, ge=1, le=100, description="Best mark of a criterion; the worst is 0.")
 

@@ -273,7 +273,7 @@ class Migration(migrations.Migration):
                         ),
                         ("attempts", models.PositiveSmallIntegerField(db_default=0, default=0)),
                         (
-                            "asked_at",
+                            "requested_at",
                             models.DateTimeField(
                                 db_default=django.db.models.functions.datetime.Now()
                             ),
@@ -314,7 +314,7 @@ class Migration(migrations.Migration):
                     },
                 ),
                 migrations.CreateModel(
-                    name="AskedTask",
+                    name="TaskRequest",
                     fields=[
                         (
                             "id",
@@ -329,7 +329,7 @@ class Migration(migrations.Migration):
                             "run",
                             models.ForeignKey(
                                 on_delete=django.db.models.deletion.CASCADE,
-                                related_name="asked_tasks",
+                                related_name="task_requests",
                                 to="runs.run",
                             ),
                         ),
@@ -365,7 +365,7 @@ class Migration(migrations.Migration):
                                 name="a_task_waits_once",
                             ),
                             models.UniqueConstraint(
-                                fields=("run", "draw_index"), name="a_draw_takes_one_asked_task"
+                                fields=("run", "draw_index"), name="a_draw_serves_one_task_request"
                             ),
                         ],
                     },
@@ -417,14 +417,21 @@ class Migration(migrations.Migration):
                         (
                             "alpha",
                             models.FloatField(
-                                help_text="Of the Beta distribution that is believed of its success rate; older verdicts fade."
+                                help_text=(
+                                    "Parameter α of the Beta distribution that "
+                                    "estimates the success rate; older results are "
+                                    "discounted."
+                                )
                             ),
                         ),
                         ("beta", models.FloatField()),
                         (
                             "last_draw",
                             models.PositiveIntegerField(
-                                help_text="The newest draw whose group got its verdict; beliefs fade from there."
+                                help_text=(
+                                    "Newest draw whose group was judged; results are "
+                                    "discounted from there."
+                                )
                             ),
                         ),
                         (
@@ -482,7 +489,7 @@ class Migration(migrations.Migration):
                         (
                             "by",
                             models.ForeignKey(
-                                help_text="NULL: the run itself did.",
+                                help_text="User who excluded the task; NULL if the run did.",
                                 null=True,
                                 on_delete=django.db.models.deletion.PROTECT,
                                 related_name="+",
@@ -495,7 +502,10 @@ class Migration(migrations.Migration):
                                 blank=True,
                                 db_default="",
                                 default="",
-                                help_text="Of its pipeline that left it out; empty: none did.",
+                                help_text=(
+                                    "Operator of the pipeline that excluded the task; "
+                                    "empty if none did."
+                                ),
                                 max_length=60,
                             ),
                         ),
@@ -504,7 +514,10 @@ class Migration(migrations.Migration):
                             models.PositiveSmallIntegerField(
                                 db_default=0,
                                 default=0,
-                                help_text="Groups of it that failed, so that it was quarantined; 0: left out for another reason.",
+                                help_text=(
+                                    "Number of failed groups for which the task was "
+                                    "excluded; 0 for another reason."
+                                ),
                             ),
                         ),
                         (
@@ -882,19 +895,30 @@ class Migration(migrations.Migration):
                         (
                             "data",
                             models.BinaryField(
-                                help_text="Its arrays so far (apps.rollouts.payload)."
+                                help_text=(
+                                    "Token arrays of the rollout so far (apps.rollouts.payload)."
+                                )
                             ),
                         ),
                         ("completion_tokens", models.PositiveIntegerField()),
                         (
                             "notes",
-                            models.JSONField(help_text="Its turns, and what people did in them."),
+                            models.JSONField(
+                                help_text=("Turns of the rollout, and the interventions of people.")
+                            ),
                         ),
-                        ("slices", models.PositiveIntegerField(help_text="How many it has had.")),
+                        (
+                            "slices",
+                            models.PositiveIntegerField(help_text=("Number of slices so far.")),
+                        ),
                         (
                             "left_fence",
                             models.BigIntegerField(
-                                help_text="Its group's when that was left: who claims it next has all that was said. NULL: more may have been.",
+                                help_text=(
+                                    "Fence of the group when its lease was released, so "
+                                    "that the saved text is complete. NULL: an engine "
+                                    "may have generated more."
+                                ),
                                 null=True,
                             ),
                         ),

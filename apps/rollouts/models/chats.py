@@ -287,7 +287,7 @@ class ChatTurn(WorkerLease):
     stop_wanted = models.BooleanField(default=False, db_default=False)
     worker = models.ForeignKey(Worker, null=True, on_delete=models.SET_NULL, related_name="+")
     attempts = models.PositiveSmallIntegerField(default=0, db_default=0)
-    asked_at = models.DateTimeField(db_default=Now())
+    requested_at = models.DateTimeField(db_default=Now())
     begun_at = models.DateTimeField(null=True, help_text="When the first token was generated.")
     ended_at = models.DateTimeField(null=True)
 

@@ -186,7 +186,7 @@ class TowardsTeacher(Alone):
     name: Literal["towards_teacher"] = Field(
         "towards_teacher", description="How much more likely the token is under the teacher."
     )
-    coefficient: Positive = Field(1.0, le=1000, description="Its weight.")
+    coefficient: Positive = Field(1.0, le=1000, description="Weight of the teacher's advantage.")
 
 
 class JensenShannon(Alone):
@@ -194,7 +194,7 @@ class JensenShannon(Alone):
         "jensen_shannon", description="Distance to a mixture of the teacher and the policy."
     )
     weight: Share = Field(0.5, description="The teacher's share of the mixture.")
-    coefficient: Positive = Field(1.0, le=1000, description="Its weight.")
+    coefficient: Positive = Field(1.0, le=1000, description="Weight of the teacher's advantage.")
     temperature: Positive = Field(
         1.0, le=1000, description="Temperature that divides both logprobs."
     )

@@ -390,7 +390,7 @@ class Migration(migrations.Migration):
                             ),
                         ),
                         (
-                            "checkpoint_asked_at",
+                            "checkpoint_requested_at",
                             models.DateTimeField(
                                 help_text="A checkpoint was requested after the next step; NULL if not.",
                                 null=True,

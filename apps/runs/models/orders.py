@@ -159,7 +159,7 @@ class ExportJob(LeasedWork):
         AuditEntry.record(
             f"weight version: {kind} ordered", version.address, by, version.run.project, **options
         )
-        transaction.on_commit(lambda: wakeups.send("fill_orders"), robust=True)
+        transaction.on_commit(lambda: wakeups.send("run_exports"), robust=True)
         return order
 
     @property

@@ -118,7 +118,7 @@ class Run(WorkerLease):
         ),
     )
 
-    checkpoint_asked_at = models.DateTimeField(
+    checkpoint_requested_at = models.DateTimeField(
         null=True, help_text="A checkpoint was requested after the next step; NULL if not."
     )
     checkpoint_step = models.PositiveIntegerField(
@@ -442,7 +442,7 @@ class Run(WorkerLease):
         """Have the trainer write a checkpoint after its next step, whenever that comes."""
         with transaction.atomic():
             live = Run.objects.filter(pk=self.pk, state__in=(self.State.RUNNING, self.State.PAUSED))
-            updated = live.update(checkpoint_asked_at=Now())
+            updated = live.update(checkpoint_requested_at=Now())
             self.refresh_from_db()
             if not updated:
                 raise NotPossible(
@@ -450,20 +450,20 @@ class Run(WorkerLease):
                     "can write a checkpoint"
                 )
             self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
-            AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
+            AuditEntry.record("checkpoint requested", self.address, by, self.project, reason=reason)
 
-    def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
+    def note_checkpoint(self, step: int, requested_at: datetime | None) -> None:
         """Record a sealed checkpoint. Call it within `fenced`.
 
-        `asked_at` is the time of the request that the checkpoint answers. A newer request waits for
-        the next checkpoint.
+        `requested_at` is the time of the request that the checkpoint answers. A newer request waits
+        for the next checkpoint.
         """
         Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
-        if asked_at:
-            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(
-                checkpoint_asked_at=None
+        if requested_at:
+            Run.objects.filter(pk=self.pk, checkpoint_requested_at=requested_at).update(
+                checkpoint_requested_at=None
             )
-        self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
+        self.topic.record("checkpoint_written", step=step, requested=bool(requested_at))
 
     @retrying
     def _move(

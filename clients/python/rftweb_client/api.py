@@ -70,7 +70,7 @@ class Api:
         """
         home = {} if project is None else {"project": project}
         answer = await self.ask(
-            "POST", "environments/", {"name": name, **home, **settings}, named=True
+            "POST", "environments/", {"name": name, **home, **settings}, has_key=True
         )
         return read_document(Environment, answer)
 
@@ -79,7 +79,9 @@ class Api:
     ) -> Environment:
         """Change the given settings, and nothing else."""
         home = "" if project is None else f"?project={quote(project)}"
-        answer = await self.ask("PATCH", f"environments/{quote(name)}/{home}", settings, named=True)
+        answer = await self.ask(
+            "PATCH", f"environments/{quote(name)}/{home}", settings, has_key=True
+        )
         return read_document(Environment, answer)
 
     async def take(
@@ -147,20 +149,22 @@ class Api:
         reward comes. Raises Gone if it has ended with another result.
         """
         body = {"outcome": outcome, "reward": reward, "reason": reason, "final": final}
-        return read_episode(await self.ask("POST", f"episodes/{episode}/result/", body, named=True))
+        return read_episode(
+            await self.ask("POST", f"episodes/{episode}/result/", body, has_key=True)
+        )
 
     async def reward(self, rewards: Iterable[Reward]) -> list[RewardResult]:
         """Send any number of rewards separately from turns; result i belongs to reward i.
 
-        A refused one raises nothing.
+        A refused reward raises nothing; its result says why.
         """
-        body = [asdict(one) for one in rewards]
+        body = [asdict(reward) for reward in rewards]
         results = []
         for first in range(0, len(body), MOST_REWARDS):
             answer = await self.ask(
-                "POST", "rewards/", {"rewards": body[first : first + MOST_REWARDS]}, named=True
+                "POST", "rewards/", {"rewards": body[first : first + MOST_REWARDS]}, has_key=True
             )
-            results += [read_document(RewardResult, one) for one in answer["results"]]
+            results += [read_document(RewardResult, result) for result in answer["results"]]
         return results
 
     async def ask(
@@ -169,24 +173,24 @@ class Api:
         path: str,
         body: object,
         *,
-        named: bool = False,
+        has_key: bool = False,
         wait_s: float = 0.0,
         at_once: bool = False,
     ) -> dict[str, Any]:
         """Send a request and return the response's document, polling if it comes later.
 
-        `named` adds an Idempotency-Key; other requests have a number or key in the body. `at_once`
-        raises NotNow without waiting.
+        `has_key` adds an Idempotency-Key; other requests have a number or key in the body.
+        `at_once` raises NotNow without waiting.
         """
-        name = {"Idempotency-Key": uuid.uuid4().hex} if named else {}
-        request = self._request(method, ROOT + path, wait_s, name, body)
-        answer = await self._sent(request, self.patience_s + wait_s, at_once)
+        headers = {"Idempotency-Key": uuid.uuid4().hex} if has_key else {}
+        request = self._request(method, ROOT + path, wait_s, headers, body)
+        answer = await self._send(request, self.patience_s + wait_s, at_once)
         while answer.status_code == 202 and "Location" in answer.headers:
             await self.wire.pause(_or(retry_after_s(answer), POLL_S))
             location = urlsplit(
                 answer.headers["Location"]
             )  # only its path: the token is sent to our address and nowhere else
-            answer = await self._sent(self._request("GET", location.path, 0.0, {}), self.patience_s)
+            answer = await self._send(self._request("GET", location.path, 0.0, {}), self.patience_s)
         try:
             return answer.json()
         except ValueError:
@@ -202,7 +206,7 @@ class Api:
             method, self.address.rstrip("/") + path, headers=headers, extensions=times, **keywords
         )
 
-    async def _sent(
+    async def _send(
         self, request: httpx.Request, patience_s: float, at_once: bool = False
     ) -> httpx.Response:
         """Send the request, with retries of temporary failures. Raise Problem, Unreachable."""

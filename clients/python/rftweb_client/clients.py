@@ -52,24 +52,24 @@ class Awaited:
 
 def _now(written: Written[P, T]) -> Callable[Concatenate["Client", P], T]:
     @wraps(written)
-    def done(client: "Client", *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(client: "Client", *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             written(client.api, *args, **kwargs).send(None)
         except StopIteration as end:
             return end.value
         raise AssertionError("a wire that never suspends has suspended")
 
-    return done
+    return call
 
 
 def _awaited(
     written: Written[P, T],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     @wraps(written)
-    async def done(client: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(client: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
         return await written(client.api, *args, **kwargs)
 
-    return done
+    return call
 
 
 class Client:

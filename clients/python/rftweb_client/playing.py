@@ -66,14 +66,14 @@ async def play(
         try:
             episode = await api.take(environment.name, run=run, project=project, at_once=True)
         except NotNow as why:
-            await _rest(api, POLL_S if why.retry_after_s is None else why.retry_after_s, until)
+            await _pause(api, POLL_S if why.retry_after_s is None else why.retry_after_s, until)
         else:
             await _play_one(api, environment(), episode)
             played += 1
     return played
 
 
-async def _rest(api: Api, seconds: float, until: Callable[[], bool]) -> None:
+async def _pause(api: Api, seconds: float, until: Callable[[], bool]) -> None:
     """Pause, but stop as soon as `until()` is true."""
     while seconds > 0 and not until():
         await api.wire.pause(min(seconds, POLL_S))

@@ -101,10 +101,10 @@ class Rater:
             )
         except (urllib.error.URLError, OSError) as error:
             if not self.is_away:
-                log.warning("web_away", error=str(error))
+                log.warning("web_unavailable", error=str(error))
             self.is_away = True
         except (DatabaseError, InterfaceError) as error:
-            log.warning("database_away", error=str(error).strip())
+            log.warning("database_unavailable", error=str(error).strip())
             connection.close()
         return OUTAGE_S
 

@@ -69,7 +69,7 @@ def run_query(query: str, seconds: int) -> Iterator[tuple]:
             settings.execute("SET TRANSACTION READ ONLY")
             settings.execute(f"SET LOCAL search_path = {SCHEMA}")
             settings.execute("SELECT set_config('statement_timeout', %s, true)", [f"{seconds}s"])
-        with psycopg.ServerCursor(connection.connection, "asked") as cursor:
+        with psycopg.ServerCursor(connection.connection, "query") as cursor:
             cursor.itersize = ROWS_AT_ONCE
             cursor.execute(query)
             yield tuple(column.name for column in cursor.description or ())

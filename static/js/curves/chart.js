@@ -204,7 +204,7 @@ export class Chart {
     this.isLarge = element.classList.contains("large");
     this.figure = element.querySelector("figure");
     this.isVisible = false;
-    const labels = (element.dataset.words ?? "").split("|");
+    const labels = (element.dataset.labels ?? "").split("|");
     this.labels = new Map(this.names.map((name, n) => [name, labels[n] || ""]));
     this.#styleLegend();
   }

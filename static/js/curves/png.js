@@ -9,7 +9,7 @@ const WIDTH = 960,
 
 export async function downloadPng(chart, description, name) {
   const container = document.createElement("div");
-  container.className = "offstage";
+  container.className = "off-screen";
   document.body.append(container);
   const { series, bands, data } = chart.layout();
   const plot = await new Promise((resolve) => {

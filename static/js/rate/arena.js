@@ -15,7 +15,7 @@ const CHOICE_LABELS = {
   tie: "a tie",
   bad: "both are bad",
 };
-const page = document.querySelector("[data-desk]");
+const page = document.querySelector("[data-rating-page]");
 const find = (selector, root = page) => root.querySelector(selector);
 const stage = find("[data-stage]");
 const keys = JSON.parse(page.dataset.keys); // key → action, as on the rating page
@@ -26,9 +26,9 @@ const HISTORY_KEY = `arena:${document.body.dataset.user}:${page.dataset.arena}:h
 const votes = JSON.parse(sessionStorage.getItem(HISTORY_KEY) ?? "[]");
 const diffToggles = new WeakMap(); // article → function that toggles its marked differences
 const votedArticles = new Map(); // uuid → the article of the vote, until the page is left
-const pairCount = Number(page.dataset.of);
+const pairCount = Number(page.dataset.pairCount);
 let today = Number(page.dataset.today) + outbox.allEntries().length;
-let total = Number(page.dataset.own) + outbox.allEntries().length;
+let total = Number(page.dataset.totalVotes) + outbox.allEntries().length;
 let current = null;
 let toggleDiff = null; // toggles the marked differences of the current pair
 let pastMs = 0; // ms for which the current pair was visible, before visibleSince
@@ -41,12 +41,12 @@ let retryTimer = 0;
 /* messages */
 
 function showMessage(message, canUndo = false) {
-  find("[data-words]").textContent = message;
-  find("[data-back]").hidden = !canUndo;
+  find("[data-arena-status]").textContent = message;
+  find("[data-undo-button]").hidden = !canUndo;
   clearTimeout(messageTimer);
   messageTimer = setTimeout(() => {
-    find("[data-words]").textContent = "";
-    find("[data-back]").hidden = true;
+    find("[data-arena-status]").textContent = "";
+    find("[data-undo-button]").hidden = true;
   }, MESSAGE_MS);
 }
 
@@ -97,7 +97,7 @@ async function parseFragment(response) {
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const select = (selector) =>
     [...parsed.querySelectorAll(selector)].map((element) => document.importNode(element, true));
-  return { pairs: select("[data-pair]"), end: select("[data-nothing]")[0] };
+  return { pairs: select("[data-pair]"), end: select("[data-queue-end]")[0] };
 }
 
 function showPair(article) {
@@ -107,7 +107,7 @@ function showPair(article) {
   pastMs = 0;
   visibleSince = document.hidden ? 0 : performance.now();
   stage.replaceChildren(article);
-  find("[data-deck]").hidden = false;
+  find("[data-rating-bar]").hidden = false;
   if (window.scrollY) window.scrollTo(0, 0);
   article.focus({ preventScroll: true });
 }
@@ -122,7 +122,7 @@ function showNext() {
     );
     stage.firstChild.dataset.waiting = "";
     showWaitingMessage();
-    find("[data-deck]").hidden = true;
+    find("[data-rating-bar]").hidden = true;
   }
   fetchPairs();
 }
@@ -162,7 +162,7 @@ async function fetchPairs() {
 
 function showEnd(end) {
   stage.replaceChildren(end);
-  find("[data-deck]").hidden = true;
+  find("[data-rating-bar]").hidden = true;
 }
 
 /* voting and undoing */
@@ -270,7 +270,7 @@ onPageKey((key) => {
 page.addEventListener("click", (event) => {
   const choice = event.target.closest("[data-choice]")?.dataset.choice;
   if (choice) sendVote(choice);
-  else if (event.target.closest("[data-back]")) undo();
+  else if (event.target.closest("[data-undo-button]")) undo();
 });
 
 document.addEventListener("visibilitychange", () => {

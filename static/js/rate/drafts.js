@@ -10,7 +10,7 @@ for (const key of keysOf(PREFIX))
 
 // Save a draft. Returns false if the browser's storage is full.
 export function save({ article, form }) {
-  const rewrite = article.querySelector("[data-beside] [data-rewrite]");
+  const rewrite = article.querySelector("[data-rewrite-box] [data-rewrite]");
   const draft = {
     members: article.dataset.members,
     state: form.saveState(),

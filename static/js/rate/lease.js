@@ -8,7 +8,7 @@ const ring = document.querySelector("[data-ring]");
 const clock = document.querySelector("[data-clock]");
 const LOW_FRACTION = 0.2;
 const HELD_KEY = `rate:${document.body.dataset.user}:hands`;
-const page = document.querySelector("[data-desk]");
+const page = document.querySelector("[data-rating-page]");
 let current = null;
 let pastMs = 0; // ms for which the current item was visible, before visibleSince
 let visibleSince = 0; // when the current item became visible; 0 if it is not
@@ -148,8 +148,8 @@ export function start(handler) {
 let reclaimed = JSON.parse(sessionStorage.getItem(HELD_KEY) ?? "null");
 
 // A link to the page can name slots to claim. They are claimed once, so the URL loses them.
-if (page.dataset.again) {
-  reclaim(page.dataset.again);
+if (page.dataset.reclaim) {
+  reclaim(page.dataset.reclaim);
   const url = page.dataset.run ? `?run=${page.dataset.run}` : window.location.pathname;
   window.history.replaceState(null, "", url);
 }

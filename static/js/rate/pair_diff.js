@@ -80,7 +80,7 @@ function removeMarks(sides) {
 export function initPairDiff(article) {
   const sides = [...article.querySelectorAll("[data-side]")];
   const button = article.querySelector("[data-differences]");
-  const summary = article.querySelector("[data-differences-said]");
+  const summary = article.querySelector("[data-differences-summary]");
   const show = (isOn) => {
     removeMarks(sides);
     button.setAttribute("aria-pressed", String(isOn));

@@ -22,10 +22,10 @@ import * as session from "./session.js";
 
 const PREFETCH_COUNT = 2; // items to load ahead; the server sends fewer if few wait
 const LOST_MESSAGE = "Another rater has this item now. Show the next item.";
-const page = document.querySelector("[data-desk]");
-const POLL_MS = Number(page.dataset.looksAgain); // between requests while no item is available
+const page = document.querySelector("[data-rating-page]");
+const POLL_MS = Number(page.dataset.pollMs); // between requests while no item is available
 const stage = find("[data-stage]");
-const deck = find("[data-deck]");
+const ratingBar = find("[data-rating-bar]");
 const keys = JSON.parse(page.dataset.keys); // form ("" for all) → key → action
 const queue = []; // the next items: { article, module }, or the state of an item shown before
 const outbox = new Outbox("out", handleOutboxEvent);
@@ -47,9 +47,9 @@ function showItem(item) {
   current = state;
   explainedUuid = null;
   stage.replaceChildren(article);
-  deck.hidden = false;
-  find(".deck [data-act=skip]").disabled = isNorming(article);
-  find(".deck [data-act=edit]").disabled = article.querySelector("[data-raw]") === null;
+  ratingBar.hidden = false;
+  find(".rating-bar [data-act=skip]").disabled = isNorming(article);
+  find(".rating-bar [data-act=edit]").disabled = article.querySelector("[data-raw]") === null;
   lease.setCurrent(article);
   if (state.spent) lease.addTimeSpent(state.spent);
   rememberHeldItems();
@@ -93,7 +93,7 @@ function showPlaceholder() {
   const line = document.createElement("p");
   line.className = "waiting quiet";
   stage.replaceChildren(line);
-  deck.hidden = true;
+  ratingBar.hidden = true;
   lease.setCurrent(null);
 }
 
@@ -149,7 +149,7 @@ function itemsQuery(count) {
 async function showEnd(waiting = null) {
   if (outbox.waiting().length) return; // after these are sent, the server may send an item
   await renderQueueEnd(stage, waiting, lease.heldSlots());
-  deck.hidden = true;
+  ratingBar.hidden = true;
   schedulePoll();
 }
 
@@ -171,7 +171,7 @@ function saveDraft() {
 
 // Show errors at texts that are too long. Returns whether there are any.
 function isTooLong(article, critique, answer) {
-  const errors = drafts.findTooLong(Number(article.dataset.longest), critique, answer);
+  const errors = drafts.findTooLong(Number(article.dataset.maxLength), critique, answer);
   showFieldErrors(article, errors);
   return Object.keys(errors).length > 0;
 }
@@ -404,7 +404,7 @@ function handleLostLease(article, problem) {
 function showLost(problem) {
   saveDraft();
   current.isLost = true;
-  deck.hidden = true;
+  ratingBar.hidden = true;
   const button = createButton("Show next item", () => {
     showError("");
     showNext();
@@ -425,7 +425,7 @@ async function toggleGuidelines() {
   }
   panel.hidden = !opens;
   page.classList.toggle("guided", opens);
-  find(".deck [data-act=guidelines]").setAttribute("aria-expanded", String(opens));
+  find(".rating-bar [data-act=guidelines]").setAttribute("aria-expanded", String(opens));
 }
 
 function openCritique() {
@@ -494,7 +494,7 @@ function handleKey(key, event) {
     toggleGuidelines();
     return true;
   }
-  if (action === "submit" && find("[data-go-on]", stage)) {
+  if (action === "submit" && find("[data-continue]", stage)) {
     closeExplanation();
     return true;
   }
@@ -528,7 +528,7 @@ function handleTextKey(event) {
     current?.article.focus({ preventScroll: true });
   } else if (isSubmit) {
     event.preventDefault();
-    const panel = event.target.closest("[data-beside]");
+    const panel = event.target.closest("[data-rewrite-box]");
     if (panel) find("[data-keep-rewrite]", panel).click();
     else submit();
   }
@@ -536,7 +536,7 @@ function handleTextKey(event) {
 
 // Submit after a single key if the rater has turned that on and has written no critique.
 function autoSubmit() {
-  if (!current?.form.isSingleKey || !find("[data-at-once]").checked) return;
+  if (!current?.form.isSingleKey || !find("[data-auto-submit]").checked) return;
   if (!find("[data-critique]", current.article).value) submit();
 }
 
@@ -579,8 +579,8 @@ stage.addEventListener("change", (event) => {
 page.addEventListener("click", (event) => {
   const action = event.target.closest("[data-act]")?.dataset.act;
   if (action in ACTIONS) ACTIONS[action]();
-  if (event.target.closest("[data-go-on]")) closeExplanation();
-  const slots = event.target.closest("[data-take-again]")?.dataset.takeAgain;
+  if (event.target.closest("[data-continue]")) closeExplanation();
+  const slots = event.target.closest("[data-reclaim-slots]")?.dataset.reclaimSlots;
   if (slots) {
     lease.reclaim(slots);
     stage.replaceChildren();

@@ -4,8 +4,8 @@
 import { onDialogKey } from "../keys.js";
 
 const MESSAGE_MS = 6000;
-const page = document.querySelector("[data-desk]");
-const END_REFRESH_MS = Number(page.dataset.endAgain);
+const page = document.querySelector("[data-rating-page]");
+const END_REFRESH_MS = Number(page.dataset.endRefreshMs);
 let messageTimer = 0;
 let endRenderedAt = 0;
 
@@ -42,14 +42,14 @@ export function createDismissButton() {
 
 // Show errors beside the fields of an item, and hide those shown before.
 export function showFieldErrors(article, errors) {
-  for (const element of article.querySelectorAll("[data-wrong]")) element.hidden = true;
+  for (const element of article.querySelectorAll("[data-field-error]")) element.hidden = true;
   for (const box of article.querySelectorAll("[aria-invalid]")) box.removeAttribute("aria-invalid");
   for (const [name, message] of Object.entries(errors)) {
     const element =
-      find(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`, article) ??
-      find('[data-wrong=""]', article);
+      find(`[data-field-error="${CSS.escape(name.split(".")[0])}"]`, article) ??
+      find('[data-field-error=""]', article);
     element.textContent =
-      element.dataset.wrong === name
+      element.dataset.fieldError === name
         ? `${message[0].toUpperCase()}${message.slice(1)}.`
         : `${name}: ${message}`;
     element.hidden = false;
@@ -75,7 +75,7 @@ export async function parseItems(response) {
 // to send, or null if it is unknown. Render again when the digest has changed; and now and then,
 // because the numbers change as updates use the ratings.
 export async function renderQueueEnd(stage, waiting, heldSlots) {
-  const shownDigest = find("[data-nothing]", stage)?.dataset.waitingDigest;
+  const shownDigest = find("[data-queue-end]", stage)?.dataset.waitingDigest;
   const hasChanged = waiting !== null && waiting !== shownDigest;
   const isOld = waiting !== null && performance.now() - endRenderedAt > END_REFRESH_MS;
   if (shownDigest !== undefined && !hasChanged && !isOld) return;
@@ -83,7 +83,7 @@ export async function renderQueueEnd(stage, waiting, heldSlots) {
   const response = await fetch(`${page.dataset.end}?${query}`);
   if (!response.ok) throw new Error("no end");
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
-  const end = document.importNode(find("[data-nothing]", parsed), true);
+  const end = document.importNode(find("[data-queue-end]", parsed), true);
   stage.replaceChildren(end);
   endRenderedAt = performance.now();
   showBadge(end.dataset.badge);
@@ -101,15 +101,15 @@ function showBadge(count) {
 // Show the correct rating of a norming item after the rater's own. `rating` is the rater's rating
 // in words, `gold` the server's answer about the correct one.
 export function renderExplanation(stage, rating, gold) {
-  const card = document.importNode(find("[data-explained]").content.firstElementChild, true);
+  const card = document.importNode(find("[data-gold-feedback]").content.firstElementChild, true);
   find("[data-verdict]", card).textContent = gold.met
     ? "Correct"
     : "The correct rating is different";
-  find("[data-yours]", card).textContent = rating;
+  find("[data-your-rating]", card).textContent = rating;
   find("[data-correct]", card).textContent = gold.words;
-  find("[data-others]", card).textContent =
+  find("[data-other-ratings]", card).textContent =
     `${gold.others.met} of ${gold.others.of} gave the correct rating`;
-  find("[data-why]", card).textContent = gold.explanation;
+  find("[data-explanation]", card).textContent = gold.explanation;
   stage.replaceChildren(card);
   card.focus({ preventScroll: true });
 }
@@ -117,7 +117,7 @@ export function renderExplanation(stage, rating, gold) {
 // Ask why the rater skips or flags the item. `verb` is "skip" or "flag".
 export function openReasonDialog(verb) {
   const dialog = find(`[data-reasons=${verb}]`);
-  find("[data-own-words]", dialog).value = "";
+  find("[data-reason-text]", dialog).value = "";
   dialog.showModal();
 }
 
@@ -131,7 +131,7 @@ export function listenForReasons(onReason, onClose) {
 }
 
 function bindDialog(dialog, onReason) {
-  const field = find("[data-own-words]", dialog);
+  const field = find("[data-reason-text]", dialog);
   const verb = dialog.dataset.reasons;
 
   function choose(reason) {

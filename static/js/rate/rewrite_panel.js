@@ -6,7 +6,7 @@ import { renderDiff } from "./text_diff.js";
 // `save(rollout, text, original)` saves the rewrite and returns whether it did. Returns false if
 // the reply can't be rewritten.
 export function openRewrite(article, template, rollout, text, save) {
-  const open = article.querySelector("[data-beside] [data-rewrite]");
+  const open = article.querySelector("[data-rewrite-box] [data-rewrite]");
   if (open) {
     open.focus();
     return true;

@@ -1,7 +1,7 @@
 // The rating session of this tab: the last ratings, which can be undone, the number of ratings, the
 // results of gold items, and the session goal.
 const MAX_UNDO = 10;
-const page = document.querySelector("[data-desk]");
+const page = document.querySelector("[data-rating-page]");
 const user = document.body.dataset.user;
 // { uuid, words }, oldest first.
 const ratings = JSON.parse(sessionStorage.getItem(`rate:${user}:history`) ?? "[]");
@@ -12,7 +12,7 @@ const goldCounts = page.dataset.gold.split(" ").map(Number);
 let count = Number(sessionStorage.getItem(`rate:${user}:count`) ?? 0);
 let today = Number(page.dataset.today);
 // The server counts only up to a limit.
-const todayPrefix = "todayMore" in page.dataset ? "at least " : "";
+const todayPrefix = "todayPartial" in page.dataset ? "at least " : "";
 
 export function last() {
   return ratings.at(-1);
@@ -74,7 +74,7 @@ function showCounts() {
       ? `, ${Math.round(count / hours).toLocaleString("en")} per hour`
       : "";
   const gold = goldCounts[1] ? ` · gold items correct: ${goldCounts[0]} of ${goldCounts[1]}` : "";
-  page.querySelector("[data-own]").textContent =
+  page.querySelector("[data-session-counts]").textContent =
     `${todayPrefix}${today} today · ${count} this session${perHour}${gold}`;
   const goal = Number(page.querySelector("[data-goal]").value);
   const percent = goal ? Math.min(100, (100 * count) / goal) : 0;
@@ -100,5 +100,5 @@ function persistControl(selector, name, onChange) {
 }
 
 persistControl("[data-goal]", "goal", showCounts);
-persistControl("[data-at-once]", "at-once", () => {});
+persistControl("[data-auto-submit]", "auto-submit", () => {});
 showCounts();

@@ -3,10 +3,10 @@
 const form = document.getElementById("new-run");
 const openedGroups = new Set(); // ids of the groups that a search opened
 
-form.addEventListener("input", (event) => event.target.dataset.finds && filterFields());
+form.addEventListener("input", (event) => event.target.dataset.searchTarget && filterFields());
 form.addEventListener("keydown", (event) => {
   const input = event.target;
-  if (!input.dataset.finds) return;
+  if (!input.dataset.searchTarget) return;
   if (event.key === "Enter") event.preventDefault(); // Enter would submit the form
   if (event.key === "Escape" && input.value) {
     event.preventDefault();
@@ -18,13 +18,13 @@ form.addEventListener("keydown", (event) => {
 // Apply the searches; also after each render, because the server doesn't know them.
 export function filterFields() {
   for (const element of form.querySelectorAll("[data-scripted]")) element.hidden = false;
-  for (const input of form.querySelectorAll("[data-finds]")) {
-    const container = document.getElementById(input.dataset.finds);
+  for (const input of form.querySelectorAll("[data-search-target]")) {
+    const container = document.getElementById(input.dataset.searchTarget);
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const items = [...container.querySelectorAll(".knob[data-knob], [data-findable]")];
+    const items = [...container.querySelectorAll(".knob[data-knob], [data-searchable]")];
     const matching = new Set(items.filter((item) => matches(item, words)).map(visibleItem));
     for (const item of items) item.hidden = !matching.has(item);
-    for (const group of container.querySelectorAll("[data-findable-group]"))
+    for (const group of container.querySelectorAll("[data-searchable-group]"))
       showGroup(group, items, words);
     showCount(container, words, matching);
   }
@@ -38,9 +38,9 @@ function matches(item, words) {
 // Return the item that represents this one: fields of a disabled section are hidden, so the switch
 // of the section represents them.
 function visibleItem(item) {
-  if (!("off" in item.dataset)) return item;
+  if (!("inactive" in item.dataset)) return item;
   return (
-    [...form.querySelectorAll(".knob[data-knob]:not([data-off])")].find((field) =>
+    [...form.querySelectorAll(".knob[data-knob]:not([data-inactive])")].find((field) =>
       item.dataset.knob.startsWith(`${field.dataset.knob}.`),
     ) ?? item
   );
@@ -58,11 +58,11 @@ function showGroup(group, items, words) {
 
 // Show how many settings match, with links to matching fields in the steps above.
 function showCount(container, words, matching) {
-  const status = container.querySelector("[data-found]");
+  const status = container.querySelector("[data-search-results]");
   if (!status) return;
   status.replaceChildren();
   if (!words.length) return;
-  const inSteps = [...form.querySelectorAll(".step .knob[data-knob]:not([data-off])")].filter(
+  const inSteps = [...form.querySelectorAll(".step .knob[data-knob]:not([data-inactive])")].filter(
     (field) => matching.has(field) || matches(field, words),
   );
   const count = [...matching].filter((field) => container.contains(field)).length;

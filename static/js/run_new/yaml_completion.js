@@ -65,7 +65,7 @@ function keysAt(textarea, line, indent) {
 const findField = (path) => form.querySelector(`[data-knob="${CSS.escape(path)}"]`);
 
 function descriptionOf(path) {
-  return (findField(path)?.querySelector(".why")?.textContent ?? "").trim();
+  return (findField(path)?.querySelector(".help-text")?.textContent ?? "").trim();
 }
 
 // Return the values that the form offers for a field. `algorithm: grpo` stands for `algorithm:

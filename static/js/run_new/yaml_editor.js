@@ -38,7 +38,7 @@ function createLineNumber(line, errors) {
   const number = document.createElement("span");
   number.textContent = line;
   if (errors.has(line)) {
-    number.dataset.wrong = "";
+    number.dataset.fieldError = "";
     number.title = errors.get(line).join("\n");
   }
   return number;
@@ -47,7 +47,7 @@ function createLineNumber(line, errors) {
 function highlightLine(line, isWrong) {
   const row = document.createElement("span");
   row.className = "row";
-  if (isWrong) row.dataset.wrong = "";
+  if (isWrong) row.dataset.fieldError = "";
   let end = 0;
   for (const match of line.matchAll(TOKENS)) {
     const [token, comment, indent = "", key, text] = match;

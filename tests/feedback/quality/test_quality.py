@@ -7,9 +7,9 @@ from apps.feedback import known_items, rater_quality
 from apps.feedback.forms import FORMS
 from apps.feedback.quality.agreeing import (
     agreements,
-    asked_again,
     list_agreement_pairs,
     list_measured_values,
+    measure_repeat_agreement,
 )
 from apps.feedback.quality.decisions import Decision, newest_decisions
 from apps.feedback.quality.disputes import list_disputes
@@ -94,7 +94,7 @@ def test_repeat_by_the_same_person_counts_as_consistency_not_agreement():
         decision({"stars": 3}, shown=(8,), item=4, purpose="repeat"),
     ]
     assert agreements(said)[0].percent.value is None
-    assert (asked_again(said).same, asked_again(said).of) == (1, 2)
+    assert (measure_repeat_agreement(said).same, measure_repeat_agreement(said).of) == (1, 2)
 
 
 def test_repeat_by_another_person_counts_as_agreement():

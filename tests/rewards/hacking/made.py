@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from apps.rewards.hacking.rows import AskedTask, JudgedReplies, Row
+from apps.rewards.hacking.rows import JudgedReplies, Row, TaskContent
 
 STEPS = 24
 GROUPS = 4
@@ -34,7 +34,7 @@ def replies(
         group = n // SIZE
         step = n // (GROUPS * SIZE)
         task = group % 40
-        tasks[task] = AskedTask(
+        tasks[task] = TaskContent(
             f"Question {task}: where is order {task * 137}?", {"value": str(task * 11 + 3)}
         )
         right = float(chance.random() < 0.5)

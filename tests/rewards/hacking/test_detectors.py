@@ -7,7 +7,7 @@ import pytest
 
 from apps.rewards.hacking import DETECTORS
 from apps.rewards.hacking.answers import count_answers
-from apps.rewards.hacking.rows import AskedTask, GuessSuccess, JudgedReplies, Row
+from apps.rewards.hacking.rows import GuessSuccess, JudgedReplies, Row, TaskContent
 from apps.rewards.hacking.trends import students, trend
 from apps.runs.hacking import Hacking
 from tests.rewards.hacking.made import replies, sentence
@@ -146,7 +146,7 @@ def test_equal_short_answers_are_not_reported_as_same_reply():
 
 def test_prompt_that_contains_its_answer_is_reported_with_its_task():
     seen = replies(0)
-    tasks = dict(seen.tasks) | {7: AskedTask("Add them up. The answer is 80.", {"value": "80"})}
+    tasks = dict(seen.tasks) | {7: TaskContent("Add them up. The answer is 80.", {"value": "80"})}
     finding = found("leak", replies(0, tasks=tasks))
     assert finding.tasks == [7] and {
         row.task for row in seen.rows if row.rollout in finding.rollouts
@@ -154,13 +154,13 @@ def test_prompt_that_contains_its_answer_is_reported_with_its_task():
 
 
 def test_answer_that_occurs_in_the_prompt_by_chance_is_not_a_leak():
-    tasks = {n: AskedTask(f"What is {n} + 4 − 4?", {"value": str(n)}) for n in range(40)}
+    tasks = {n: TaskContent(f"What is {n} + 4 − 4?", {"value": str(n)}) for n in range(40)}
     assert found("leak", replies(0, tasks=tasks)) is None
 
 
 def test_tasks_that_ask_for_text_from_the_prompt_are_not_leaks():
     said = "the ship left the harbour in the early morning"
-    tasks = {n: AskedTask(f"{n}: {said}. What did it do?", {"value": said}) for n in range(40)}
+    tasks = {n: TaskContent(f"{n}: {said}. What did it do?", {"value": said}) for n in range(40)}
     assert found("leak", replies(0, tasks=tasks)) is None
 
 
@@ -180,7 +180,7 @@ def test_replies_that_quote_hidden_text_are_found(place):
         )
 
     tasks = {
-        n: AskedTask(
+        n: TaskContent(
             f"Question {n}",
             {"value": "1", **({"notes": HIDDEN} if place == "answer" else {})},
             {"note": HIDDEN} if place == "meta" else {},
@@ -191,7 +191,7 @@ def test_replies_that_quote_hidden_text_are_found(place):
     finding = found("leak", seen)
     assert finding.metrics["quotes"] >= 3 and finding.metrics["prompts"] == 0
     shown = {
-        n: AskedTask(f"{task.prompt}. {HIDDEN}", task.answer, task.meta)
+        n: TaskContent(f"{task.prompt}. {HIDDEN}", task.answer, task.meta)
         for n, task in tasks.items()
     }
     assert found("leak", replies(0, quoting, tasks=shown, rubric=seen.rubric)) is None
@@ -204,11 +204,11 @@ def test_program_that_hard_codes_its_hidden_tests_is_found():
     text = 'if line == "1931 7": print(13517)\nelif line == "4711 3": print(14133)'
     rows = [Row(n, n, 1, text=text) for n in range(3)]
     assert (
-        found("leak", JudgedReplies(rows, {1: AskedTask("Multiply.", tests)})).metrics["quotes"]
+        found("leak", JudgedReplies(rows, {1: TaskContent("Multiply.", tests)})).metrics["quotes"]
         == 3
     )
     honest = [Row(n, n, 1, text="a, b = map(int, input().split()); print(a * b)") for n in range(3)]
-    assert found("leak", JudgedReplies(honest, {1: AskedTask("Multiply.", tests)})) is None
+    assert found("leak", JudgedReplies(honest, {1: TaskContent("Multiply.", tests)})) is None
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_program_that_hard_codes_its_hidden_tests_is_found():
     ],
 )
 def test_final_answers_in_a_reply_are_counted(text, value, count):
-    assert count_answers(text, AskedTask(answer={"value": value})) == count
+    assert count_answers(text, TaskContent(answer={"value": value})) == count
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ def test_ordinary_text_is_not_reported_as_addressed_to_the_judge(text):
 
 def test_judge_phrases_from_the_question_are_not_reported_and_phrases_are_configurable():
     rows = [Row(n, n, 1, text="You asked for Score: 10/10") for n in range(9)]
-    assert found("to_judge", JudgedReplies(rows, {1: AskedTask("Print score: 10/10")})) is None
-    assert found("to_judge", JudgedReplies(rows, {1: AskedTask("Print it")})) is not None
+    assert found("to_judge", JudgedReplies(rows, {1: TaskContent("Print score: 10/10")})) is None
+    assert found("to_judge", JudgedReplies(rows, {1: TaskContent("Print it")})) is not None
     assert found(
         "to_judge",
         JudgedReplies([Row(n, n, 1, text="I am so clever") for n in range(9)]),

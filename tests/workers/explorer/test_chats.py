@@ -84,7 +84,7 @@ def test_version_answers_a_chat_while_its_run_is_paused(versions, alice, answere
     assert turn.stop_reason in ("stop", "length")
     assert 0 < turn.tokens <= 12
     assert turn.worker == explorer.worker
-    assert turn.asked_at <= turn.begun_at <= turn.ended_at
+    assert turn.requested_at <= turn.begun_at <= turn.ended_at
     assert not Rollout.objects.exists()
 
 

@@ -126,9 +126,9 @@ def test_requested_checkpoint_is_written_after_the_next_update(tiny_run, new_loo
         folder.name
         for folder in checkpoint.sealed(weight_store.training_folder(run) / "checkpoints")
     ] == ["step-00000001"]
-    assert (run.checkpoint_step, run.checkpoint_asked_at) == (1, None)
+    assert (run.checkpoint_step, run.checkpoint_requested_at) == (1, None)
     asked, written = run.topic.events.filter(kind__startswith="checkpoint").order_by("sequence")
     assert (asked.payload["reason"], written.payload) == (
         "before I turn the knobs",
-        {"step": 1, "asked": True},
+        {"step": 1, "requested": True},
     )

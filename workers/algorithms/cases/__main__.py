@@ -54,7 +54,7 @@ def restrict_names(result: Any, like: Any) -> Any:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m workers.algorithms.cases", description=__doc__)
-    parser.add_argument("file", type=Path, help="cases as JSON")
+    parser.add_argument("file", type=Path, help="JSON file of test cases")
     read = json.loads(parser.parse_args(arguments).file.read_text())
     json.dump(
         {case["id"]: answer_case(case, read.get("data", {})) for case in read["cases"]},

@@ -37,7 +37,7 @@ class LessonRunTrainer(RunTrainer[Lesson]):
         self.snapshot = freeze(self.run)
         require_unchanged(self.snapshot)
         log.info(
-            "snapshot",
+            "snapshot_created",
             run=self.run,
             source=self.snapshot.source,
             lessons=self.snapshot.size,

@@ -6,7 +6,7 @@ export function createForm(article, page) {
   let focused = rows()[0];
   let isGrabbed = false;
   let hasAskedToConfirm = false; // the unchanged order was submitted once
-  let isChanged = "touched" in list.dataset;
+  let isChanged = "hasRanks" in list.dataset;
 
   function updateRanks() {
     let rank = 0;

@@ -3,8 +3,8 @@
 export function createForm(article, page) {
   const text = article.querySelector("[data-spantext]");
   const list = article.querySelector("[data-spans]");
-  const words = [...text.querySelectorAll("[data-s]")];
-  const startOf = (word) => Number(word.dataset.s);
+  const words = [...text.querySelectorAll("[data-start]")];
+  const startOf = (word) => Number(word.dataset.start);
   const endOf = (word) => startOf(word) + [...word.textContent].length;
   let position = 0;
   let spanStart = null; // index of the word at which a span was started
@@ -145,7 +145,7 @@ export function createForm(article, page) {
   text.addEventListener("focus", showMarks);
   text.addEventListener("blur", showMarks);
   text.addEventListener("click", (event) => {
-    const word = words.indexOf(event.target.closest("[data-s]"));
+    const word = words.indexOf(event.target.closest("[data-start]"));
     if (word < 0) return;
     position = word;
     showMarks();

@@ -1,9 +1,9 @@
-"""The pages of the run desk, for tests that visit them all."""
+"""Addresses of the pages of a run, for tests that visit them all."""
 
 from django.urls import reverse
 
 # Pages of a run, for users who steer it.
-DESK = (
+PAGES = (
     "run-evaluations",
     "run-settings",
     "run-alerts",
@@ -19,15 +19,15 @@ DESK = (
 )
 
 
-def of_the_desk(run) -> list[str]:
-    """Return the pages on which a run is watched and steered, and those of all runs."""
+def list_run_pages(run) -> list[str]:
+    """Return the addresses of the pages of a run, and of the pages about all runs."""
     newest = [
         reverse(name, args=["lab", run.slug, run.published_version])
         for name in ("run-weight", "run-weight-chat")
     ]
     group = run.groups.filter(state="admitted").first()
     return [
-        *(reverse(name, args=["lab", run.slug]) for name in DESK),
+        *(reverse(name, args=["lab", run.slug]) for name in PAGES),
         *newest,
         reverse("group", args=["lab", run.slug, group.pk]),
         *(reverse(name) for name in ("home", "run-new", "workers", "alerts", "projects")),

@@ -14,7 +14,7 @@ CLOSED = (Group.State.ADMITTED, Group.State.DROPPED)
 
 
 @dataclass(frozen=True)
-class AskedNow:
+class PriorityRequestResult:
     """The result of a priority request.
 
     `moved` counts groups whose items now come first, `opened` new items about replies, and
@@ -27,7 +27,7 @@ class AskedNow:
 
 
 @unit_of_work
-def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
+def request_priority(run: Run, rollouts: Collection[int], by: User) -> PriorityRequestResult:
     """Put the items of waiting groups first, and open a new item for each reply of a closed group.
 
     Answers to new items are kept and shown, but make no reward. Replies that will still come to
@@ -54,15 +54,15 @@ def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
         raise NotPossible("its replies are already in the rating queue, or being rated")
     skipped = picked.exclude(group__in=moved).count() - len(fresh)
     AuditEntry.record(
-        "raters asked",
+        "ratings requested",
         f"run {run.project.slug}/{run.slug}",
         by,
         run.project,
         groups_moved=len(moved),
         replies=len(fresh),
     )
-    run.topic.record("raters_asked", groups=len(moved), replies=len(fresh), by=str(by))
-    return AskedNow(len(moved), len(fresh), skipped)
+    run.topic.record("ratings_requested", groups=len(moved), replies=len(fresh), by=str(by))
+    return PriorityRequestResult(len(moved), len(fresh), skipped)
 
 
 def _open_replies(groups: Collection[int]) -> list[list[int]]:

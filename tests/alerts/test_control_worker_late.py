@@ -50,7 +50,7 @@ def test_control_plane_check_opens_and_closes_only_its_own_alert(healthy):
     assert look_at_runs() == {"opened": 1}  # no_progress
     assert look_at_control() == {}
     assert set(Alert.objects.open().values_list("rule", flat=True)) == {
-        "control_behind",
+        "control_worker_late",
         "no_progress",
     }
     sweep_was(1)
@@ -72,7 +72,7 @@ def test_web_processes_open_the_alert_once_and_send_it_without_workers(healthy, 
 
     with ThreadPoolExecutor(2) as processes:
         list(processes.map(watch, range(2)))
-    assert Alert.objects.get().rule == "control_behind"
+    assert Alert.objects.get().rule == "control_worker_late"
     assert Delivery.objects.get().state == Delivery.State.SENT and len(hook.calls) == 1
 
 
