@@ -9,7 +9,7 @@ import pytest
 
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import Program
-from rftweb.supervisor.record import record_path
+from rftweb.supervisor.record import read_record, record_path
 from rftweb.supervisor.watch import Watch
 
 WAITS = "import time; print('up', flush=True); time.sleep(600)"
@@ -64,6 +64,12 @@ def test_record_is_written_again_when_it_can_be(watch):
 
     assert asyncio.run(use()) == 0
     assert '"state": "stopped"' in record_path(watch.var).read_text()
+
+
+def test_record_that_a_power_failure_emptied_counts_as_none(tmp_path):
+    record_path(tmp_path).parent.mkdir()
+    record_path(tmp_path).write_bytes(bytes(64))
+    assert read_record(tmp_path) is None
 
 
 async def until(condition, timeout_s: float = 60.0) -> None:
