@@ -36,7 +36,8 @@ def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
 class ReasonField(models.CharField):
     """A CharField for error messages: stores them without absolute paths of this machine.
 
-    What is longer than the column is cut: a short name may be longer than the path that it replaces.
+    What is longer than the column is cut: a short name may be longer than the path that it stands
+    for.
     """
 
     def get_prep_value(self, value: object) -> object:
