@@ -4,8 +4,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+import structlog
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connections
+
+log = structlog.get_logger(__name__)
 
 
 @contextlib.contextmanager
@@ -19,10 +22,14 @@ def renewed(renew: Callable[[], object], every: float | None = None) -> Iterator
 
     def renew_on() -> None:
         while not ended.wait(every):
-            # The next round tries again; a lost lease makes later writes fail.
-            with contextlib.suppress(DatabaseError):
+            try:
                 renew()
-        connection.close()
+            # The next round tries again, with another connection; a lost lease makes later writes
+            # fail.
+            except Exception as error:
+                log.warning("lease_not_renewed", error=str(error).strip())
+                connections.close_all()
+        connections.close_all()
 
     thread = threading.Thread(target=renew_on, name="renew leases", daemon=True)
     thread.start()

@@ -34,11 +34,15 @@ def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
 
 
 class ReasonField(models.CharField):
-    """A CharField for error messages: stores them without absolute paths of this machine."""
+    """A CharField for error messages: stores them without absolute paths of this machine.
+
+    What is longer than the column is cut: a short name may be longer than the path that it stands
+    for.
+    """
 
     def get_prep_value(self, value: object) -> object:
         value = super().get_prep_value(value)
-        return public_text(value) if isinstance(value, str) else value
+        return public_text(value)[: self.max_length] if isinstance(value, str) else value
 
     def deconstruct(self) -> tuple:
         """Return a CharField for migrations, since the column is one."""

@@ -10,6 +10,7 @@ from django.db.models import ExpressionWrapper, IntegerField, Max, Q, QuerySet
 from django.db.models.functions import Mod
 
 from apps.accounts.compiled_queries import EqualsAny, compiled_query
+from apps.accounts.locking import lock_rows
 from apps.runs.models import Acknowledgement, ExportJob, Run, WeightVersion
 
 NEVER = 2**31 - 1  # no version is a multiple of it
@@ -29,6 +30,10 @@ def retire_versions(run: Run) -> list[WeightVersion]:
     needed = {*newest[: checkpoints.weights], *served(run), *referred_to(run)}
     needed |= {*evaluated(run), *ordered(run)}
     retirable = _retirable_versions(run.pk, list(needed), checkpoints.milestones or NEVER)
+    if retirable:
+        # Somebody may pin one at this moment, which is seen once its row is locked.
+        chosen = published.filter(pk__in=[version.pk for version in retirable], pinned_at=None)
+        retirable = lock_rows(chosen)
     if retirable:
         # An evaluation's only version lies in the folder of the one that it asked.
         retiring = Q(pk__in=[version.pk for version in retirable]) | Q(run__evaluates__in=retirable)

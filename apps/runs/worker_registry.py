@@ -1,5 +1,6 @@
 """Registration of each process of the installation as a Worker row, and its end."""
 
+import hashlib
 import os
 import socket
 import threading
@@ -21,6 +22,8 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS = 2.0
 PRESENCE_SECONDS = 5.0  # of processes that take no orders; a third of a lease if that is shorter
 GOODBYE_S = 3.0
+LONGEST_KEY = 80
+DIGEST_DIGITS = 12
 
 
 def enter(role: str, **described: Any) -> Worker:
@@ -32,11 +35,20 @@ def enter(role: str, **described: Any) -> Worker:
     pid = os.getpid()
     details = {**code_versions.read_code_versions(), **described.pop("details", {}), **_plugins()}
     worker, _ = Worker.every.get_or_create(
-        key=f"{role}@{host}:{pid}:{_started_at(pid)}",
+        key=_build_key(role, host, f":{pid}:{_started_at(pid)}"),
         defaults={"role": role, "host": host, "pid": pid, "details": details, **described},
     )
     log_keeper.call_it(worker.key)
     return worker
+
+
+def _build_key(role: str, host: str, process: str) -> str:
+    """Return the key of a process; a digest ends a long name of its machine."""
+    longest = LONGEST_KEY - len(f"{role}@{process}")
+    if len(host) > longest:
+        digest = hashlib.sha256(host.encode()).hexdigest()[:DIGEST_DIGITS]
+        host = host[: longest - len(digest)] + digest
+    return f"{role}@{host}{process}"
 
 
 def _plugins() -> dict[str, dict[str, str]]:

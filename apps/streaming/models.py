@@ -17,7 +17,7 @@ class Topic(models.Model):
     """A subject that can be followed, such as a run; its project decides who may."""
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="topics")
-    name = models.CharField(max_length=100, unique=True)
+    name = models.CharField(max_length=120, unique=True)
     sequence = models.BigIntegerField(default=0)
 
     objects = TopicQuerySet.as_manager()

@@ -96,7 +96,7 @@ class PostgresServer(Server):
         lock = self.data / "postmaster.pid"
         deadline = time.monotonic() + ENDING_S
         while lock.exists():
-            postmaster = int(lock.read_text().split("\n", 1)[0] or 0)
+            postmaster = _process_in(lock)
             ours = self.processes()
             if postmaster not in ours:
                 for pid in ours:
@@ -153,6 +153,14 @@ class PostgresServer(Server):
             f"CREATE DATABASE {NAME}\n",
         )
         draft.rename(self.data)
+
+
+def _process_in(lock: Path) -> int:
+    """Return the process id in a lock file; 0 if a power failure has left none in it."""
+    try:
+        return int(lock.read_bytes().partition(b"\n")[0])
+    except ValueError:
+        return 0
 
 
 def _run(account: Account, words: tuple, text: str = "") -> None:

@@ -59,6 +59,8 @@ class Output:
             print(prefix + text, file=self.terminal, flush=True)
         except (BrokenPipeError, ValueError):  # the terminal is closed; the files are still written
             self.shown = False
+        except OSError:  # a file on a full disk, which may have room again for a later line
+            pass
 
     def _colour(self, name: str) -> int:
         return COLOURS[sum(name.encode()) % len(COLOURS)]

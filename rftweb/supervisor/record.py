@@ -19,13 +19,13 @@ def record_path(var: Path) -> Path:
 
 
 def read_record(var: Path) -> dict | None:
-    """Return the record, or None if there has never been one.
+    """Return the record, or None if there has never been one, or a power failure has emptied it.
 
     `alive` tells whether its supervisor still runs.
     """
     try:
-        record = json.loads(record_path(var).read_text())
-    except FileNotFoundError:
+        record = json.loads(record_path(var).read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
     return {**record, "alive": is_locked(var)}
 

@@ -56,6 +56,7 @@ class Watch:
         self.id = leftovers.marker_prefix(var) + secrets.token_hex(4)
         self.children: list[Child] = []
         self.migration_progress = 0
+        self._is_record_written = True
 
     async def run(self) -> int:
         """Return the exit code: 0 after a requested stop, 1 after a failure."""
@@ -184,18 +185,27 @@ class Watch:
         self._ended.set_result(None)
 
     def _write_record(self) -> None:
-        record.write_record(
-            self.var,
-            {
-                "id": self.id,
-                "pid": os.getpid(),
-                "state": self.state,
-                "started_at": self.started_at,
-                "address": self.address,
-                "migration_progress": self.migration_progress,
-                "children": {child.program.name: _describe_child(child) for child in self.children},
-            },
-        )
+        """Write the record, which others read; without it (the disk is full) everything goes on."""
+        try:
+            record.write_record(self.var, self._build_record())
+        except OSError as error:
+            if self._is_record_written:
+                path = record.record_path(self.var)
+                self.output.say(f"cannot write {path} ({error.strerror}); going on without it")
+            self._is_record_written = False
+        else:
+            self._is_record_written = True
+
+    def _build_record(self) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "pid": os.getpid(),
+            "state": self.state,
+            "started_at": self.started_at,
+            "address": self.address,
+            "migration_progress": self.migration_progress,
+            "children": {child.program.name: _describe_child(child) for child in self.children},
+        }
 
 
 def _describe_child(child: Child) -> dict[str, object]:

@@ -51,3 +51,11 @@ def test_message_shows_an_uploaded_file_by_its_original_name():
     assert public_text(f"{folder}/train/a.csv is empty", names) == "train/a.csv is empty"
     assert public_text(f"cannot read '{folder}'", names) == "cannot read 'set.zip'"
     assert public_text(f"{folder}1/a.csv is empty", names) == "a.csv is empty"
+
+
+def test_long_reason_that_grows_by_a_short_name_is_cut_to_its_column(run):
+    place = tempfile.gettempdir()
+    reason = "x" * (499 - len(place)) + f" {place}"
+    run.pause(reason=reason)
+    run.refresh_from_db()
+    assert (run.state, len(run.state_reason)) == ("paused", 500)

@@ -77,6 +77,15 @@ def test_a_committed_step_trains_its_experiences_once(run, fence, admit):
     )
 
 
+def test_experts_answer_may_be_used_by_as_many_steps_as_a_run_may_have(run, fence, admit):
+    admit(run)
+    step = plan_step(run, fence)
+    Experience.objects.update(kind="expert", uses=9_999_999)
+    with run.fenced(fence) as locked:
+        commit_step(locked, step, fence)
+    assert {experience.uses for experience in batch_of(step)} == {10_000_000}
+
+
 def test_stale_experiences_are_dropped_and_counted(new_run, admit):
     run = new_run(max_staleness=0, steps=10)
     run.claim_trainer("t", 60)

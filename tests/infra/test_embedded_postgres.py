@@ -128,6 +128,12 @@ def test_lock_file_of_an_unrelated_process_is_removed(server):
     server.stop(started(server))
 
 
+def test_lock_file_that_a_power_failure_emptied_is_removed(server):
+    (server.data / "postmaster.pid").write_bytes(bytes(64))
+    server.clear_leftovers()
+    assert not (server.data / "postmaster.pid").exists()
+
+
 def test_second_start_on_the_same_folder_is_refused(server, process):
     with pytest.raises(RuntimeError, match="already running"):
         server.start()

@@ -1,5 +1,6 @@
 """Output lines of child processes: what the supervisor shows, and what it writes to log files."""
 
+import contextlib
 import io
 from pathlib import Path
 
@@ -53,3 +54,17 @@ def test_log_files_continue_when_the_terminal_is_closed(tmp_path: Path):
     output.line("web", "second")
     output.close()
     assert (tmp_path / "web.log").read_text() == "first\nsecond\n"
+
+
+def test_lines_go_on_when_the_disk_of_the_terminals_file_was_full(
+    tmp_path: Path, terminal: io.StringIO
+):
+    output = Output(tmp_path, terminal=terminal)
+    # Its last flush fails, too.
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:
+        output.terminal = full
+        output.line("web", "one")
+        output.terminal = terminal
+        output.line("web", "two")
+    assert (tmp_path / "web.log").read_text() == "one\ntwo\n"
+    assert terminal.getvalue() == "       web │ two\n"

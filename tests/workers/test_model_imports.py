@@ -257,6 +257,27 @@ def test_worker_removes_the_files_of_a_deleted_model(policy, alice, places):
     assert PolicyRemoval.objects.get().state == PolicyRemoval.State.DONE
 
 
+def test_files_of_a_deleted_model_are_removed_after_a_worker_was_killed_at_it(
+    policy, alice, places, monkeypatch
+):
+    folder = places / "weights" / "policies" / "lab-old"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"x")
+    Policy.objects.filter(pk=policy.pk).update(folder=str(folder))
+    delete_model(policy, alice)
+
+    def die(folder: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", die)
+        remove_next("killed")
+    PolicyRemoval.objects.update(lease_until="2000-01-01T00:00Z")
+    assert remove_next("test")
+    assert left_in(places) == []
+
+
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_folder_that_is_shared_or_outside_the_weights_root_is_kept(
     policy, run, alice, places, elsewhere

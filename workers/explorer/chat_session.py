@@ -114,9 +114,8 @@ class ChatSession:
 
     def begin(self) -> None:
         """Send the claimed turns to the engine. Raises EngineDied."""
-        turns = self.turns
-        self.turns = []
-        for turn in turns:
+        while self.turns:
+            turn = self.turns[0]  # held until the engine has it, as the engine may be dead
             try:
                 request = self._request(turn)
                 self.ready_engine.submit([request])
@@ -125,12 +124,13 @@ class ChatSession:
                 TemplateError,
             ) as why:
                 # A template may refuse roles, a tokenizer a text.
+                self.turns.pop(0)
                 turn.fail(f"the policy cannot process this message: {why}")
             else:
+                self.turns.pop(0)
+                detokenizer = IncrementalDetokenizer(self.ready_tokenizer)
+                self.answers[request.id] = Answer(turn, detokenizer)
                 turn.begin()
-                self.answers[request.id] = Answer(
-                    turn, IncrementalDetokenizer(self.ready_tokenizer)
-                )
         self.used_at = time.monotonic()
 
     def _request(self, turn: ChatTurn) -> Request:

@@ -434,10 +434,12 @@ class ExplorerLoop:
 
     def _leave_ended(self, running: set[int]) -> None:
         """Close sessions of ended runs at once, those of paused runs when their rollouts are in."""
-        for session in [
-            session for run_id, session in self.sessions.items() if run_id not in running
-        ]:
-            session.run.refresh_from_db(fields=["state"])
+        away = [session for run_id, session in self.sessions.items() if run_id not in running]
+        rows = Run.objects.filter(pk__in=[session.run.pk for session in away])
+        states = dict(rows.values_list("pk", "state")) if away else {}
+        for session in away:
+            # A deleted run has no row.
+            session.run.state = states.get(session.run.pk, Run.State.STOPPED)
             if session.run.state in Run.ENDED:
                 self._leave(session)
 

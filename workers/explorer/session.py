@@ -104,7 +104,8 @@ class RunSession:
     def take(cls, run: Run, worker: Worker, gpu: GpuTurn | None = None) -> "RunSession":
         """Choose and build the run's engine, with the newest published weights loaded.
 
-        `gpu`: held by the caller. Raises EngineDied, LookupError and UnsupportedOption.
+        `gpu`: held by the caller. Raises EngineDied, LookupError and UnsupportedOption. No engine
+        stays behind after an error.
         """
         plan = run.settings
         engine, reason = build_engine(
@@ -120,8 +121,12 @@ class RunSession:
         Worker.objects.filter(pk=worker.pk).update(
             engine=engine.name, details={**worker.details, "engine": reason}
         )
-        session = cls(run, worker, engine, gpu)
-        session.weights.follow(run.published_version)
+        try:
+            session = cls(run, worker, engine, gpu)
+            session.weights.follow(run.published_version)
+        except BaseException:  # also a database outage at the end of a long load
+            engine.stop()
+            raise
         return session
 
     @property

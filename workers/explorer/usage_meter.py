@@ -24,10 +24,13 @@ class UsageMeter:
         on_gpu: bool | None = None,
         wall: Callable[[], float] = time.monotonic,
         processor: Callable[[], float] = time.process_time,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.worker = worker
         self.wall = wall
         self.processor = processor
+        self.clock = clock
+        self.hour = datetime.min.replace(tzinfo=UTC)  # never goes back: past hours are dropped
         self.on_gpu = torch.cuda.is_available() if on_gpu is None else on_gpu
         self.at = wall(), processor()
         self.sums: dict[int, dict[tuple[str, datetime], float]] = defaultdict(
@@ -49,9 +52,10 @@ class UsageMeter:
             self._add(at_work, f"explorer.{GPU}", wall)
 
     def _add(self, runs: list[int], kind: str, seconds: float) -> None:
-        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        hour = self.clock().replace(minute=0, second=0, microsecond=0)
+        self.hour = max(self.hour, hour)
         for run in runs:
-            self.sums[run][kind, hour] += seconds / len(runs)
+            self.sums[run][kind, self.hour] += seconds / len(runs)
             self.unsaved.add(run)
 
     def save(self) -> None:

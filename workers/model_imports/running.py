@@ -4,7 +4,6 @@ A model is read by a process of its own, `workers.policies.adopt`: a broken or h
 end that process, and does not end this one.
 """
 
-import os
 import shutil
 from pathlib import Path
 
@@ -141,8 +140,9 @@ def _may_go(folder: Path) -> bool:
 
 def _remove(folder: Path) -> None:
     """Rename the folder, so that a worker never loads half a model, and delete it."""
-    if not folder.exists():
-        return
-    renamed = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    folder.rename(renamed)
-    shutil.rmtree(renamed)
+    renamed = folder.with_name(f"{folder.name}.deleted")
+    if folder.exists():
+        shutil.rmtree(renamed, ignore_errors=True)
+        folder.rename(renamed)
+    if renamed.exists():  # also that of a worker which was killed here
+        shutil.rmtree(renamed)

@@ -99,6 +99,16 @@ def newest_intact(root: Path, at_most: int) -> tuple[Path | None, list[str]]:
     return None, damage
 
 
+def discard_uncommitted(root: Path, last_step: int) -> None:
+    """Delete the checkpoints of steps after the last committed one.
+
+    Such a step may be planned anew with another batch, if the database has lost its plan.
+    """
+    for folder in sealed(root):
+        if checkpoint_step(folder) > last_step:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def verify_checkpoint(folder: Path) -> None:
     """Compare every byte with the manifest.
 

@@ -96,6 +96,7 @@ class RunTrainer(ABC, Generic[Item]):
         for words in damage:
             log.error("checkpoint_damaged", run=self.run, reason=words)
             self.run.topic.record("checkpoint_damaged", reason=words)
+        checkpoint.discard_uncommitted(self.host.spec.output, self.run.step)
         self.host.start(newest)
         self._replay()
         self.host.recorder.skips_in_a_row = metrics.skips_in_a_row(self.run)

@@ -99,7 +99,7 @@ class Migration(migrations.Migration):
                         ),
                         (
                             "uses",
-                            models.PositiveSmallIntegerField(
+                            models.PositiveIntegerField(
                                 default=0, help_text="Number of committed steps that trained on it."
                             ),
                         ),

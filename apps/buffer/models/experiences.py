@@ -140,7 +140,7 @@ class Experience(models.Model):
     weight_version = models.PositiveIntegerField(
         help_text="Oldest weight version that sampled one of its tokens."
     )
-    uses = models.PositiveSmallIntegerField(
+    uses = models.PositiveIntegerField(
         default=0, help_text="Number of committed steps that trained on it."
     )
     created_at = models.DateTimeField(auto_now_add=True)

@@ -32,7 +32,7 @@ EXPERIENCE = {
     "reward": "float8",
     "advantage": "float8",
     "weight_version": "int4",
-    "uses": "int2",
+    "uses": "int4",
     "created_at": "timestamptz",
 }
 ROLLOUT = {

@@ -68,13 +68,16 @@ class Usage(models.Model):
 
     @classmethod
     def put(cls, run: int, worker: str, sums: Mapping[tuple[str, datetime], float]) -> None:
-        """Set the amounts of each (kind, hour); a repeated call changes nothing."""
+        """Set the amounts of each (kind, hour); a repeated call changes nothing.
+
+        Nothing is written for a run that was deleted.
+        """
         if not sums:
             return
         rows = [(kind, hour, float(value)) for (kind, hour), value in sums.items()]
         kinds, hours, values = zip(*rows, strict=True)
         with connection.cursor() as cursor:
-            cursor.execute(PUT, [run, worker[:80], list(kinds), list(hours), list(values)])
+            cursor.execute(PUT, [worker[:80], list(kinds), list(hours), list(values), run])
 
 
 HOUR = "date_trunc('hour', now(), 'UTC')"
@@ -87,8 +90,9 @@ ADD = f"""
         SET amount = runs_usage.amount + EXCLUDED.amount"""
 PUT = """
     INSERT INTO runs_usage AS known (run_id, kind, worker, hour, amount)
-    SELECT %s, kind, %s, hour, amount
+    SELECT run.id, kind, %s, hour, amount
         FROM unnest(%s::text[], %s::timestamptz[], %s::float8[]) AS used(kind, hour, amount)
+        JOIN runs_run run ON run.id = %s
     ORDER BY kind, hour
     ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = EXCLUDED.amount
         WHERE known.amount <> EXCLUDED.amount"""

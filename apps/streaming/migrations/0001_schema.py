@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                                 to="accounts.project",
                             ),
                         ),
-                        ("name", models.CharField(max_length=100, unique=True)),
+                        ("name", models.CharField(max_length=120, unique=True)),
                         ("sequence", models.BigIntegerField(default=0)),
                     ],
                 ),

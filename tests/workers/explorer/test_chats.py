@@ -88,6 +88,22 @@ def test_version_answers_a_chat_while_its_run_is_paused(versions, alice, answere
     assert not Rollout.objects.exists()
 
 
+def test_turns_that_a_dead_engine_cannot_take_fail_with_the_reason(
+    versions, alice, answered, explorer, eventually
+):
+    answered(asked(versions[0], alice)[1])
+    [session] = explorer.chats.sessions.values()
+    session.engine.stop()
+    for _ in range(2):
+        asked(versions[0], alice)
+
+    def has_failed() -> bool:
+        explorer.serve()
+        return ChatTurn.objects.filter(state="failed", reason__contains="engine").count() == 2
+
+    eventually(has_failed, 20)
+
+
 @pytest.fixture
 def shared_gpu(settings, tmp_path, monkeypatch, versions) -> gpu_turns.GpuTurn:
     """Return another process's turn on the GPU that both runs share with their trainers."""

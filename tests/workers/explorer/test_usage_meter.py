@@ -1,5 +1,7 @@
 """An explorer's seconds are charged to runs with rollouts in flight, and stored as sums."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from apps.alerts.ledger import sampled_tokens_are_counted
@@ -41,6 +43,22 @@ def test_idle_time_is_not_charged_to_any_run(run):
     meter.record({run.pk: True})
     meter.save()
     assert Usage.objects.get().amount == 1.0
+
+
+def test_usage_of_an_hour_stays_when_the_clock_steps_back_into_it(run):
+    hour = datetime(2026, 1, 2, 3, tzinfo=UTC)
+    second = timedelta(seconds=1)
+    clock = iter([hour - second, hour + second, hour - second])
+    meter = UsageMeter(
+        "explorer@lab:1:1",
+        on_gpu=False,
+        processor=iter([0.0, 100.0, 101.0, 102.0]).__next__,
+        clock=lambda: next(clock),
+    )
+    for _ in range(3):
+        meter.record({run.pk: True})
+        meter.save()
+    assert sum(Usage.objects.values_list("amount", flat=True)) == 102.0
 
 
 @pytest.mark.django_db(transaction=True)

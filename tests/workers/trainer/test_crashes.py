@@ -178,6 +178,22 @@ def test_damaged_staged_weights_are_written_again(tiny_run, new_loop, monkeypatc
     assert version.folder.endswith("v000004-f2")
 
 
+def test_checkpoint_of_a_step_whose_plan_the_database_lost_is_written_again(
+    tiny_run, new_loop, monkeypatch, settings
+):
+    run = tiny_run()
+    kill_in_step(new_loop(), run, 4, "_stage", monkeypatch)
+    folder = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "checkpoints" / "step-00000004"
+    lost = (folder / "checkpoint.json").read_text()
+    lost_step = run.steps.get(number=4)
+    run.experiences.filter(step_items__step=lost_step).update(state="ready")
+    lost_step.delete()
+    run.change_config(None, optimizer={"learning_rate": 0.123})
+    kill_in_step(new_loop(), run, 5, "_update", monkeypatch)
+    assert run.steps.get(number=4).state == TrainStep.State.COMMITTED
+    assert (folder / "checkpoint.json").read_text() != lost
+
+
 def test_damaged_checkpoint_is_skipped_and_reported(
     tiny_run, new_loop, monkeypatch, settings, undisturbed
 ):
