@@ -108,7 +108,10 @@ class _Plan:
         except Exception as error:
             return replace(_failed(self.question, error), used=used)
         return AnsweredQuestion(
-            self.question, self.scorer.held(verdicts, self.question.rollouts), seconds, used
+            self.question,
+            self.scorer.check_verdicts(verdicts, self.question.rollouts),
+            seconds,
+            used,
         )
 
 

@@ -153,7 +153,7 @@ def _problems_of_verdicts(
     if len(verdicts) != len(example.rollouts):
         yield f"gets {len(verdicts)} verdicts for {len(example.rollouts)} replies"
         return
-    for verdict in scorer.held(list(verdicts), example.rollouts):
+    for verdict in scorer.check_verdicts(list(verdicts), example.rollouts):
         if verdict not in verdicts:
             yield verdict.reason  # its value is out of the range
     if any(not verdict.reason for verdict in verdicts):
