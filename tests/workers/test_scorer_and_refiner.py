@@ -42,9 +42,9 @@ def test_the_log_names_run_and_groups(run, finish, caplog):
     said = {
         line["event"]: (line["run"], line["groups"])
         for line in lines
-        if line["event"] in ("scored", "refined")
+        if line["event"] in ("groups_scored", "groups_refined")
     }
-    assert said == {"scored": (run.slug, groups), "refined": (run.slug, groups)}
+    assert said == {"groups_scored": (run.slug, groups), "groups_refined": (run.slug, groups)}
 
 
 def statements(serve) -> int:
