@@ -18,7 +18,7 @@ from apps.accounts.models import TOKEN_PREFIX, Token, User
 from apps.accounts.second_factor import lacks_second_factor
 
 SCHEME = "Bearer"
-LONGEST_SECRET = 200
+MAX_SECRET_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 
 
@@ -63,7 +63,7 @@ def token_in(header: bytes) -> Token | None:
 def _find_token(words: list[bytes]) -> Token | None:
     if (
         len(words) != 1
-        or len(words[0]) > LONGEST_SECRET
+        or len(words[0]) > MAX_SECRET_LENGTH
         or not words[0].startswith(TOKEN_PREFIX.encode())
     ):
         return None

@@ -9,7 +9,7 @@ import re
 from apps.rewards import corrections, number_words
 from apps.rewards.altered_numbers import is_altered
 
-LONGEST = 2_000  # characters of one answer
+MAX_ANSWER_LENGTH = 2_000  # characters of one answer
 LINES = 8  # from the end, in which an announced answer may be followed by other words
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ANNOUNCED = re.compile(
@@ -34,7 +34,7 @@ _COPULA = re.compile(
     r"(?:\s{0,3}(?:[:：=](?!=)|equal to\b|equals\b|also\b|therefore\b|thus\b|then\b|simply\b))?",
     re.I,
 )
-_MOST_BETWEEN = 60  # characters between "answer" and "is"
+_MAX_BETWEEN = 60  # characters between "answer" and "is"
 _END_OF_SENTENCE = re.compile(
     r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)"
     r"|(?<=[)}\]$\d%°*])(?:[.?](?=\s|$)|!(?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*]|\s*$))|[。！？।]"
@@ -224,14 +224,16 @@ _STOPS = frozenset(
 
 def list_answers(text: str) -> list[str]:
     """List what the text gives as the answer; different ones are several answers."""
-    if minerva := _minerva_answer(text[-4 * LONGEST :]):
+    if minerva := _minerva_answer(text[-4 * MAX_ANSWER_LENGTH :]):
         return [minerva]
-    if len(text.strip().rpartition("\n")[2]) > LONGEST:
+    if len(text.strip().rpartition("\n")[2]) > MAX_ANSWER_LENGTH:
         return []
-    text = corrections.last_statement(text[-4 * LONGEST :].strip())
+    text = corrections.last_statement(text[-4 * MAX_ANSWER_LENGTH :].strip())
     text = _PLUS_OR_MINUS.sub("±", _GOES_ON.sub("…", _ROWS.sub("], [", text)))
     lines = [_HEADING.sub("", line.strip()) for line in text.splitlines()]
-    lines = [line for line in lines if re.search(r"[\w∞∅]", line) and len(line) <= LONGEST]
+    lines = [
+        line for line in lines if re.search(r"[\w∞∅]", line) and len(line) <= MAX_ANSWER_LENGTH
+    ]
     if not lines:
         return []
     if question := _QUESTION.search(lines[-1]):
@@ -271,7 +273,9 @@ def _minerva_answer(text: str) -> str:
         return ""
     answers = text[start:end].strip()
     announced = (
-        _announced_answers(answers) if len(answers) <= LONGEST and "\n\n" not in answers else []
+        _announced_answers(answers)
+        if len(answers) <= MAX_ANSWER_LENGTH and "\n\n" not in answers
+        else []
     )
     return announced[-1] if announced else ""
 
@@ -308,10 +312,10 @@ def _copula(line: str, start: int, end: int) -> int | None:
     if match := _COPULA.match(line, start):
         return match.end()
     start += line[start : start + 1] in ("]", "】")
-    between = line[start : min(end, start + _MOST_BETWEEN)]
+    between = line[start : min(end, start + _MAX_BETWEEN)]
     if re.match(r"\s{0,3}(?:\*\*)?\s{0,3}(?:[-\d$(\\]|[A-J](?![A-Za-z]))", between):
         return start
-    for match in _COPULA.finditer(line, start, min(end, start + _MOST_BETWEEN)):
+    for match in _COPULA.finditer(line, start, min(end, start + _MAX_BETWEEN)):
         before = line[match.start() - 1 : match.start()]
         if "." in line[start : match.start()]:
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from apps.accounts.authentication import LONGEST_SECRET, note_use
+from apps.accounts.authentication import MAX_SECRET_LENGTH, note_use
 from apps.accounts.models import TOKEN_PREFIX, Project, Token
 from apps.environments.models import Environment
 
@@ -71,7 +71,7 @@ def presented(header: bytes) -> Token | None:
         secret = _password(secret)
     elif scheme.lower() != b"bearer":
         return None
-    if len(secret) > LONGEST_SECRET or not secret.startswith(TOKEN_PREFIX.encode()):
+    if len(secret) > MAX_SECRET_LENGTH or not secret.startswith(TOKEN_PREFIX.encode()):
         return None
     return Token.objects.presented(secret.decode("latin-1"))
 

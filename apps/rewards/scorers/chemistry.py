@@ -6,7 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
+from apps.rewards.final_answer import (
+    LINE,
+    MAX_ANSWER_LENGTH,
+    FinalAnswer,
+    after_thinking,
+    final_answer,
+)
 from apps.rewards.school import chemistry, nuclear, structures
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
@@ -129,7 +135,7 @@ def _read(
             raise
         sentence = answer
         if final.by == LINE:
-            sentence = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
+            sentence = after_thinking(response)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
         if is_equation:
             inside = chemistry.equation_in(sentence)
         else:
@@ -141,7 +147,7 @@ def _read(
 
 def _isotope(response: str, answer: str, final: FinalAnswer | None) -> str:
     """Return the one isotope of the last line, unless it is denied; else of the final answer."""
-    line = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
+    line = after_thinking(response)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
     if final is None or final.by != LINE:
         return chemistry.isotope(answer)
     if _DENIED.match(sentence := _INSTEAD.sub("", _ANOTHER.sub("", line))):
@@ -175,7 +181,7 @@ _STRUCTURE = re.compile(r"C[A-Za-z0-9()]{0,60}[=≡][A-Za-z0-9()=≡-]{1,60}")  
 
 def _answer_or_equation(text: str, final: FinalAnswer) -> str:
     """Return the final answer; an equation or structure on the last line counts as a whole."""
-    line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
+    line = after_thinking(text)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
     left, sign, _ = line.partition(" = ")
     is_whole = (sign and "+" in left) or chemistry.has_arrow(line) or _STRUCTURE.fullmatch(line)
     return line if final.by == LINE and is_whole else final.text

@@ -8,7 +8,13 @@ from pydantic import Field
 
 from apps.rewards import dates, number_words, years
 from apps.rewards.altered_numbers import without_asked_bounds
-from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
+from apps.rewards.final_answer import (
+    LINE,
+    MAX_ANSWER_LENGTH,
+    FinalAnswer,
+    after_thinking,
+    final_answer,
+)
 from apps.rewards.mathematics import bases, expected, library, notation, units
 from apps.rewards.mathematics.reference import is_solution, references
 from apps.rewards.mathematics.same import (
@@ -31,8 +37,8 @@ VERSION = 12
 _EXCLAIMED = re.compile(r"(?<=[\d%°)\]}$€£*])\s?[!！]{1,3}([\s*_🎉]{0,8})\Z")
 _ENDS = re.compile(r"[.!?\n。！？]")
 _WORDS = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
-_LONGEST_SENTENCE = 400
-_LONGEST_MARKS = 20
+_MAX_SENTENCE_LENGTH = 400
+_MAX_MARKS_LENGTH = 20
 
 _INEQUALITY = re.compile(r"[<>≤≥]|\\(?:leq?|geq?|lt|gt|infty)(?![a-z])|∞")
 _SAID_INEQUALITY = re.compile(
@@ -52,7 +58,7 @@ _ONE = re.compile(r"\A(?:a|an)\s(?=[a-z]{3,12}\Z)", re.I)
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 
 _ASSIGNED = re.compile(r"([a-zA-Z](?:_\{?\w\}?)?)\s?=\s?[^=,;\n]{1,60}\Z")
-MOST_NAMED = 8  # lines that are parts of one answer
+MAX_LISTED_NAMES = 8  # lines that are parts of one answer
 
 UNMARKED = "the task's answer is a solution that marks no final answer, as \\boxed{} or #### do"
 
@@ -114,8 +120,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         "answer": _excerpt(final.text),
         "found_in": final.by,
     }
-    if len(final.text) > LONGEST:
-        return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
+    if len(final.text) > MAX_ANSWER_LENGTH:
+        return Verdict(0.0, f"the answer is longer than {MAX_ANSWER_LENGTH} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
     if final.by == LINE and any(_is_verdict(reply, right_answer) for right_answer in right_answers):
         return Verdict(1.0, "the right answer", details)
@@ -142,11 +148,11 @@ def _without_exclamation(reply: str) -> tuple[str, bool]:
 
     5! alone is a factorial; in "It's 42!" the mark ends the sentence.
     """
-    match = _EXCLAIMED.search(reply, max(0, len(reply) - _LONGEST_MARKS))
+    match = _EXCLAIMED.search(reply, max(0, len(reply) - _MAX_MARKS_LENGTH))
     if match is None:
         return reply, False
     before = reply[: match.start()]
-    sentence = _ENDS.split(before[-_LONGEST_SENTENCE:])[-1]
+    sentence = _ENDS.split(before[-_MAX_SENTENCE_LENGTH:])[-1]
     return (before + match[1], True) if _WORDS.search(sentence) else (reply, False)
 
 
@@ -167,12 +173,16 @@ def _is_verdict(reply: str, right_answer: str) -> bool:
     """Tell whether a reply in a few sentences says yes, no, true or false, as is right."""
     verdict = bare(right_answer).lower()
     statement = after_thinking(reply).strip()
-    return verdict in _VERDICTS and len(statement) < LONGEST and is_reference(statement, [verdict])
+    return (
+        verdict in _VERDICTS
+        and len(statement) < MAX_ANSWER_LENGTH
+        and is_reference(statement, [verdict])
+    )
 
 
 def _copies_task(reply: str, right_answers: Sequence[str], question: str) -> bool:
     """Tell whether the last line copies an equation of the task that is not its answer."""
-    last = after_thinking(reply)[-LONGEST:].strip().rpartition("\n")[2].strip("$ .*")
+    last = after_thinking(reply)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2].strip("$ .*")
     if "=" not in last or any(bare(last) == bare(right_answer) for right_answer in right_answers):
         return False
     forms = {expected.canonical_form(meaning) for meaning in read_all_meanings(last)} - {None}
@@ -204,7 +214,9 @@ def _last_lines(reply: str, right_answers: Sequence[str]) -> str:
 
     A part is a value with a name of its own: x = 2 and, in the next line, y = 3. Else return "".
     """
-    lines = [line.strip(" $*.,;") for line in after_thinking(reply)[-LONGEST:].splitlines()]
+    lines = [
+        line.strip(" $*.,;") for line in after_thinking(reply)[-MAX_ANSWER_LENGTH:].splitlines()
+    ]
     lines = [line for line in lines if line]
     if lines and any(map(dates.date_of, right_answers)):
         return lines[-1]
@@ -212,7 +224,7 @@ def _last_lines(reply: str, right_answers: Sequence[str]) -> str:
     assignments = [match for line in lines[-count:] if (match := _ASSIGNED.match(line))]
     names = {assignment[1] for assignment in assignments}
     is_whole = count > 1 and len(assignments) == len(names) == count
-    return ", ".join(lines[-count:]) if is_whole and count < MOST_NAMED else ""
+    return ", ".join(lines[-count:]) if is_whole and count < MAX_LISTED_NAMES else ""
 
 
 def _as_inequality(match: re.Match) -> str:

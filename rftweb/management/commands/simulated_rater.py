@@ -31,7 +31,7 @@ SLOT = "/api/v1/rating-slots/{}/"
 LOOK_S = 0.3
 OUTAGE_S = 1.0
 REQUEST_S = 20.0
-MOST_CLAIMED = 20
+MAX_CLAIMED = 20
 CONFLICT = 409
 
 
@@ -88,7 +88,7 @@ class Rater:
             if ratings:
                 self._send(ratings)
             for run, count in due_claims(user, self.patience).items():
-                self._decide(run, min(count, MOST_CLAIMED))
+                self._decide(run, min(count, MAX_CLAIMED))
             self.is_away = False
             return LOOK_S
         except urllib.error.HTTPError as error:
