@@ -241,6 +241,9 @@ class Replays(APIView):
                 request.user,
             )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
+            if isinstance(refusal, NothingToReplay) and refusal.kind:
+                field = f"without_{refusal.kind}"
+                raise serializers.ValidationError({field: [str(refusal)]}) from None
             raise Conflict(str(refusal)) from None
         return Response(RunDocument(replay, context={"open_runs": {replay.pk}}).data, 201)
 
