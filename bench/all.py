@@ -7,7 +7,7 @@ an hour on two quiet cores. Only ratios are compared, as they depend little on t
 
 The record (bench/record.json) holds three runs of each. A figure is marked as worse when it lies
 beyond the worst of the three by more than the three differ among themselves, and at least by
-LEAST_CHANGE. `--record` runs each benchmark three times and writes the record.
+MIN_CHANGE. `--record` runs each benchmark three times and writes the record.
 
 The last line is one JSON object: `figures`, `worse` and `failed`; the exit code is 1 if a figure is
 worse or a benchmark failed.
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "bench" / "record.json"
 LIMIT_S = 300.0
 RECORDED_RUNS = 3
-LEAST_CHANGE = 0.1  # share of the recorded figure
+MIN_CHANGE = 0.1  # share of the recorded figure
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def fell(now: float, before: Sequence[float], more_is_better: bool) -> bool:
     low = min(before)
     high = max(before)
     mean = sum(before) / len(before)
-    noise = max(high - low, LEAST_CHANGE * abs(mean))
+    noise = max(high - low, MIN_CHANGE * abs(mean))
     return now < low - noise if more_is_better else now > high + noise
 
 

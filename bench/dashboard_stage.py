@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMES = 36  # metrics per step: those of the charts, and others
 GROUP_SIZE = 4
 GROUPS_OF_4_STEPS = 20  # every fifth group is dropped
-LARGEST_SHARE = 0.4
+MAX_SHARE = 0.4
 WITH_ARRAYS = 5_000
 # Data of the largest run, whatever its size: weeks of usage by the hour, ratings and logs.
 HOURS = 480
@@ -42,8 +42,8 @@ class Sizes:
         """Return by slug the number of groups of each run."""
         small_runs = max(0, self.runs - 3)
         whole = self.rollouts // GROUP_SIZE
-        share = (1 - LARGEST_SHARE) / small_runs if small_runs else 0
-        sizes = {BIG: LARGEST_SHARE, **{f"run-{n}": share for n in range(small_runs)}}
+        share = (1 - MAX_SHARE) / small_runs if small_runs else 0
+        sizes = {BIG: MAX_SHARE, **{f"run-{n}": share for n in range(small_runs)}}
         return {
             slug: max(1, round(whole * part / GROUPS_OF_4_STEPS)) * GROUPS_OF_4_STEPS
             for slug, part in sizes.items()

@@ -26,7 +26,7 @@ from workers.engines.interface import Engine, Request, Sampling  # noqa: E402
 from workers.policies.tiny import build_tiny  # noqa: E402
 
 BATCHES = (1, 16, 64, 128)
-LEAST_TOKENS = 1500  # a round goes on until so many are asked for
+MIN_TOKENS = 1500  # a round goes on until so many are asked for
 VOCABULARY = 20
 
 
@@ -69,7 +69,7 @@ def _round(engine: Engine, batch: int, tokens: int, group: int) -> float:
     """Return the tokens per second while complete batches follow each other."""
     started = time.perf_counter()
     sampled = 0
-    while sampled < LEAST_TOKENS:
+    while sampled < MIN_TOKENS:
         sampled += whole_batch(engine, batch, tokens, group)
     return sampled / (time.perf_counter() - started)
 

@@ -194,7 +194,7 @@ class TurnRecorder:
     It stores the prompts and the numbers of sampled tokens.
     """
 
-    MOST = 200  # turns; one client is the first to play
+    MAX_TURNS = 200  # turns; one client is the first to play
 
     def __init__(self) -> None:
         self.prompts: dict[str, tuple[int, ...]] = {}
@@ -207,7 +207,7 @@ class TurnRecorder:
         def listening_submit(requests) -> None:
             self.prompts |= {
                 request.id: request.prompt_ids
-                for request in requests[: self.MOST - len(self.prompts)]
+                for request in requests[: self.MAX_TURNS - len(self.prompts)]
             }
             submit(requests)
 

@@ -47,7 +47,7 @@ ADMINISTRATION_KB = 300
 SHIFT = 0.1  # above which a page counts as one that moves while it is read
 PATIENCE_MS = 120_000
 SETTLE_MS = 300  # without a request under way, after which a page counts as there
-LONGEST_REST_S = 20.0
+MAX_OPEN_S = 20.0
 LOOK_MS = 50
 WINDOW = {"width": 1440, "height": 900}
 # What other parts of pages ask for: no pages of their own.
@@ -233,7 +233,7 @@ def open_page(context: "BrowserContext", address: str) -> Opening:
     answer = page.goto(address, timeout=PATIENCE_MS)
     if answer is None or answer.status != 200:
         raise SystemExit(f"{address} answered {answer.status if answer else 'nothing'}")
-    ends = time.monotonic() + LONGEST_REST_S
+    ends = time.monotonic() + MAX_OPEN_S
     rested = 0
     while rested < SETTLE_MS and time.monotonic() < ends:
         page.wait_for_timeout(LOOK_MS)

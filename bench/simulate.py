@@ -10,7 +10,7 @@ cores evenly. What a job costs in PostgreSQL is part of it, because its worker w
 Service times are those of `bench/loop.py` (`processor_by_role`, in seconds of a whole run), taken
 from the JSON in `--figures`, or the recorded ones of the `sort` run. `--check` runs that stack here
 and compares the simulated interval between two updates with the measured one; exit code 1 beyond
-MOST_ERROR. The machine must be otherwise idle for that. The last line on standard output is JSON.
+MAX_ERROR. The machine must be otherwise idle for that. The last line on standard output is JSON.
 """
 
 import argparse
@@ -41,7 +41,7 @@ OTHER_SHARE = 0.06  # cores: web, Redis, control and beat, of an installation th
 HAND_OVER_MS = 1.5  # from a commit to the first statement of the worker that it wakes
 PIECES = 4  # in which groups pass scorer and refiner
 WARM_STEPS = 20
-MOST_ERROR = 0.2
+MAX_ERROR = 0.2
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def main() -> int:
         result |= {"measured_interval_ms": round(measured_ms, 1), "error": round(error, 3)}
         print(f"measured interval {measured_ms:.0f} ms: the model is {error:+.0%} off")
     print(json.dumps(result))
-    return int(options.check and abs(result["error"]) > MOST_ERROR)
+    return int(options.check and abs(result["error"]) > MAX_ERROR)
 
 
 def print_simulation(service: Service, result: Mapping[str, Any]) -> None:

@@ -24,8 +24,8 @@ SEND_S = 20.0  # a client that accepts no piece for so long is disconnected
 SLOWEST = 2 * 1024  # bytes per second that a client must take, on average
 AHEAD = 256 * 1024 * 1024  # bytes of a download that are generated ahead of sending
 THREADS = 4  # threads that generate downloads
-MOST_OPEN = 32  # open downloads per process
-MOST_OPEN_EACH = 4  # open downloads per person
+MAX_OPEN = 32  # open downloads per process
+MAX_OPEN_PER_USER = 4  # open downloads per person
 WHOLE_FILE = 4 * 1024 * 1024  # bytes; one of our own files up to this size is read at once
 Receive = Callable[[], Awaitable[dict]]
 Send = Callable[[dict], Awaitable[None]]
@@ -160,11 +160,11 @@ class Downloads:
         await send_whole(Answer(answer.head, []), send)
 
     def _require_room(self, owner: str) -> None:
-        if self.open.total() >= MOST_OPEN:
-            words = f"{MOST_OPEN} downloads are in progress. Try again in a minute."
+        if self.open.total() >= MAX_OPEN:
+            words = f"{MAX_OPEN} downloads are in progress. Try again in a minute."
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="60")
-        if owner and self.open[owner] >= MOST_OPEN_EACH:
-            words = f"You have {MOST_OPEN_EACH} downloads in progress. Wait until one finishes."
+        if owner and self.open[owner] >= MAX_OPEN_PER_USER:
+            words = f"You have {MAX_OPEN_PER_USER} downloads in progress. Wait until one finishes."
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS, "too_many_downloads", words, retry_after="10"
             )

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 REQUEST_S = 20.0  # a connection without complete request line and headers is closed after so long
 CLOSE_S = 20.0  # a closed connection whose client does not read the rest is dropped
 LOOK_EVERY_S = 5.0
-LARGEST_HEAD = 64 * 1024  # bytes of a request besides its body
+MAX_HEAD_BYTES = 64 * 1024  # bytes of a request besides its body
 FRAMING = 16  # bytes of framing allowed per byte of a body; chunks of one byte need so many
 
 
@@ -38,12 +38,12 @@ FULL = _refusal(
 )
 TOO_LARGE = _refusal(
     "431 Request Header Fields Too Large",
-    f"The address and headers can have {LARGEST_HEAD:,} bytes in total.\n",
+    f"The address and headers can have {MAX_HEAD_BYTES:,} bytes in total.\n",
 )
 
 
 class _HeadTooLarge(Exception):
-    """URL, headers and trailers have more than LARGEST_HEAD bytes."""
+    """URL, headers and trailers have more than MAX_HEAD_BYTES bytes."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -72,7 +72,7 @@ class BoundedHttp(HttpToolsProtocol):
             return
         self.head += len(data)
         super().data_received(data)
-        if self.head > LARGEST_HEAD and not self.transport.is_closing():
+        if self.head > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse_head()
 
     def on_message_begin(self) -> None:
@@ -93,7 +93,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
-        if self.fields > LARGEST_HEAD:
+        if self.fields > MAX_HEAD_BYTES:
             self._refuse_head()
         else:
             super().send_400_response(msg)
@@ -101,7 +101,7 @@ class BoundedHttp(HttpToolsProtocol):
     def _count(self, *parts: bytes) -> None:
         """Count bytes; raise an exception over the limit, which stops the parser."""
         self.fields += sum(map(len, parts))
-        if self.fields > LARGEST_HEAD:
+        if self.fields > MAX_HEAD_BYTES:
             raise _HeadTooLarge
 
     def _refuse_head(self) -> None:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 NUL = "\0"
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 class NulRefused:
@@ -49,5 +49,5 @@ def _field_with_nul(request: HttpRequest) -> str | None:
     for fields in (request.GET, request.POST) if request.method == "POST" else (request.GET,):
         for name, values in fields.lists():
             if NUL in name or any(NUL in value for value in values):
-                return name.replace(NUL, "")[:LONGEST_NAME]
+                return name.replace(NUL, "")[:MAX_NAME_LENGTH]
     return None

@@ -33,7 +33,7 @@ IN_MEMORY = 1024 * 1024  # bytes; longer bodies go through a file
 IDLE_S = 15.0  # a body that stalls for so long is refused
 GRACE_S = 30.0  # before SLOWEST counts
 SLOWEST = 16 * 1024  # bytes per second, on average
-MOST_LARGE = 8  # bodies written to files at the same time, in one process
+MAX_LARGE_BODIES = 8  # bodies written to files at the same time, in one process
 # For so long, and so many bytes, a refused body is read, so that its sender sees the response.
 LINGER_S = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
@@ -130,10 +130,8 @@ class BodyPolicy:
         return await self._read_large(arrival, receive)
 
     async def _read_large(self, arrival: ArrivingBody, receive: Receive) -> int:
-        if self.large_open >= MOST_LARGE:
-            words = (
-                f"The server is receiving {MOST_LARGE} large requests. Try again in a few seconds."
-            )
+        if self.large_open >= MAX_LARGE_BODIES:
+            words = f"The server is receiving {MAX_LARGE_BODIES} large requests. Try again in a few seconds."
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="5")
         self.large_open += 1
         try:

@@ -15,8 +15,8 @@ from rftweb.number_arguments import PORTS, whole_number
 
 APPLICATION = "rftweb.asgi:application"
 PROTOCOL = "rftweb.http_protocol:BoundedHttp"
-MOST_FILES = 65_536
-MOST_WORKERS = 1_000
+MAX_FILES = 65_536
+MAX_WORKERS = 1_000
 GRACEFUL_S = 5
 # Limits of WebSockets. OpenEnv's messages have up to a million characters; uvicorn's defaults are
 # 16 MiB and 32.
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=whole_number(1, MOST_WORKERS),
+        type=whole_number(1, MAX_WORKERS),
         default=1,
         help="processes (default: %(default)s)",
     )
@@ -75,7 +75,7 @@ def raise_file_limit() -> None:
     Each connection and each body in a file takes one; the usual soft limit is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    target = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    target = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft < target:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 

@@ -12,7 +12,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
 TEXTS = (".css", ".js", ".mjs", ".svg", ".json", ".txt", ".html")
-SMALLEST = 400  # bytes; compressing smaller files gains nothing
+MIN_COMPRESSED_BYTES = 400  # bytes; compressing smaller files gains nothing
 _FOUND: dict[Path, dict[str, StaticFile]] = {}  # by URL, for each folder of compressed texts
 
 
@@ -30,7 +30,11 @@ class CompressedStatic(WhiteNoiseMiddleware):
         self.files.update(_FOUND[settings.VAR])
 
     def get_static_file(self, path: str, url: str, stat_cache: dict | None = None) -> StaticFile:
-        if self.autorefresh or not url.endswith(TEXTS) or os.path.getsize(path) < SMALLEST:
+        if (
+            self.autorefresh
+            or not url.endswith(TEXTS)
+            or os.path.getsize(path) < MIN_COMPRESSED_BYTES
+        ):
             return super().get_static_file(path, url, stat_cache)
         headers = Headers([])
         self.add_mime_headers(headers, path, url)

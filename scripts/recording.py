@@ -23,7 +23,7 @@ SIZE = (960, 600)  # of the GIF
 COLORS = 160
 FRAMES_PER_SECOND = 3
 PATIENCE_MS = 60_000
-LARGEST_BYTES = 3_000_000
+MAX_BYTES = 3_000_000
 Scene = tuple[float, Callable[[Page], None]]
 
 
@@ -114,8 +114,8 @@ def main() -> None:
         browser.close()
     recorder.write(choices.out)
     size = choices.out.stat().st_size
-    if size > LARGEST_BYTES:
-        raise SystemExit(f"{choices.out} has {size:,} bytes, more than {LARGEST_BYTES:,}")
+    if size > MAX_BYTES:
+        raise SystemExit(f"{choices.out} has {size:,} bytes, more than {MAX_BYTES:,}")
     print(f"{choices.out}: {len(recorder.frames)} frames, {size:,} bytes")
 
 

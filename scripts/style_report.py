@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("apps", "bench", "clients", "rftweb", "scripts", "workers")
 PACKAGES = ("apps", "rftweb", "workers")
-LONGEST_LINE = 100
+MAX_LINE_BYTES = 100
 # A docstring that begins with one of these describes the thing by a riddle instead of a verb.
 RIDDLES = frozenset(
     """
@@ -66,7 +66,7 @@ class Measured:
         self.files += 1
         self.lines += len(lines)
         self.largest = max(self.largest, (len(lines), str(path.relative_to(ROOT))))
-        self.long_lines += sum(len(line) > LONGEST_LINE for line in lines)
+        self.long_lines += sum(len(line) > MAX_LINE_BYTES for line in lines)
         self.format_comments += len(re.findall(r"#\s*fmt:", text)) if path != Path(__file__) else 0
         self.packed += sum(is_packed_assignment(node) for node in ast.walk(tree))
         for node in ast.walk(tree):
@@ -134,7 +134,7 @@ def build_table(measured: Measured) -> list[Row]:
         Row("function lines: median / 90 % / max", spread(lines), "max <= 60", max(lines) <= 60),
         at_most("AST nodes a body line", measured.body_nodes / measured.body_lines, 10, ".1f"),
         at_most("AST nodes a function, median", nodes, 45, ".0f"),
-        at_most(f"lines over {LONGEST_LINE}", measured.long_lines, 0),
+        at_most(f"lines over {MAX_LINE_BYTES}", measured.long_lines, 0),
         at_most(
             "packed assignments a 1,000 lines", 1000 * measured.packed / measured.lines, 1.5, ".1f"
         ),

@@ -15,7 +15,7 @@ RECORD = Path(__file__).with_name("durations.txt")
 TITLE = (
     "# seconds, of which in tests not marked slow, number of these, file: see tests/durations.py"
 )
-LEAST_S = 2  # files that take less are not listed
+MIN_SECONDS = 2  # files that take less are not listed
 QUICK_S = 0.25  # seconds that a test of a quick file takes on average
 
 
@@ -30,7 +30,7 @@ class Duration:
     @property
     def is_long(self) -> bool:
         """Tell whether the file is too long for a quick run, even without its slow tests."""
-        if self.unmarked_seconds < LEAST_S:
+        if self.unmarked_seconds < MIN_SECONDS:
             return False
         return self.unmarked_seconds > QUICK_S * self.unmarked_tests
 
@@ -71,6 +71,6 @@ class Recorder:
         lines = [
             f"{one.seconds:.0f} {one.unmarked_seconds:.0f} {one.unmarked_tests} {file}"
             for file, one in sorted(durations.items())
-            if one.seconds >= LEAST_S
+            if one.seconds >= MIN_SECONDS
         ]
         RECORD.write_text("\n".join([TITLE, *lines]) + "\n")

@@ -41,7 +41,7 @@ case "$1 $2" in
 esac
 exec {python} "$@"
 """
-MOST_BYTES = 1 << 20  # of what a process is asked for
+MAX_BYTES = 1 << 20  # of what a process is asked for
 FILES = 3  # standard input, output and error
 
 
@@ -109,7 +109,7 @@ class Forks:
 def _received(connection: socket.socket) -> tuple[bytes, array.array]:
     files = array.array("i")
     room = socket.CMSG_SPACE(FILES * files.itemsize)
-    request, [(_, _, handed)], _, _ = connection.recvmsg(MOST_BYTES, room)
+    request, [(_, _, handed)], _, _ = connection.recvmsg(MAX_BYTES, room)
     files.frombytes(handed)
     return request, files
 

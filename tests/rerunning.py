@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-MOST = 5
+MAX_RERUNS = 5
 HUNG = "from pytest-timeout"  # a test that hung would hang again
 rerun: dict[str, bool] = {}  # whether a failed test may be rerun, by its id
 
@@ -32,7 +32,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int:
     status = yield
     if hasattr(config, "workerinput") or status != pytest.ExitCode.TESTS_FAILED:
         return status
-    if not rerun or len(rerun) > MOST or not all(rerun.values()):
+    if not rerun or len(rerun) > MAX_RERUNS or not all(rerun.values()):
         return status
     names = "\n".join(f"  {nodeid}" for nodeid in rerun)
     print(f"\nrerun, once, in a process of its own:\n{names}", flush=True)

@@ -34,11 +34,11 @@ from apps.runs.costs import CPU
 
 MEMORY_BYTES = 1 << 30
 START_S = 300.0  # for a child's first words: it loads its libraries, and the machine may be busy
-MOST_CHILDREN = 4
+MAX_CHILDREN = 4
 POLL_S = 0.05  # how often a child that has not answered is looked at
 PART_S = 0.02  # how long the questions take, lately, that a child is sent together
 PART_BYTES = 32 << 10  # at most this much is sent together: it fits into an empty pipe
-MOST_TIMES = 20  # of a question's seconds by the clock: the end even of what waits for others
+MAX_REPEATS = 20  # of a question's seconds by the clock: the end even of what waits for others
 WORKING = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 
 
@@ -87,7 +87,7 @@ class GradingCost:
         except psutil.NoSuchProcess:
             return False  # the end of its answers says how it ended
         spent = self.processor_time + self.idle
-        return spent > seconds or self.clock > MOST_TIMES * seconds
+        return spent > seconds or self.clock > MAX_REPEATS * seconds
 
 
 def _works(process: psutil.Process) -> bool:
@@ -211,11 +211,11 @@ class Child:
 
 
 class Grader:
-    """Pool of grading processes: one per processor, at most `MOST_CHILDREN`, started on demand."""
+    """Pool of grading processes: one per processor, at most `MAX_CHILDREN`, started on demand."""
 
     def __init__(self, children: int | None = None, memory_bytes: int = MEMORY_BYTES) -> None:
         self.children = [
-            Child(memory_bytes) for _ in range(children or min(MOST_CHILDREN, os.cpu_count() or 1))
+            Child(memory_bytes) for _ in range(children or min(MAX_CHILDREN, os.cpu_count() or 1))
         ]
         # Kept as long as the children: a child dies with the thread that started it, not only with
         # the process.

@@ -26,7 +26,7 @@ AT_ONCE = 16  # requests in flight
 TRIES = 3
 PAUSE_S = 0.5  # before the second try, and twice as long before the third
 PASSING = (408, 409, 425, 429, 500, 502, 503, 504)  # statuses after which a retry may succeed
-LONGEST_REPLY = 200_000  # characters
+MAX_REPLY_LENGTH = 200_000  # characters
 
 
 class NoReply(Exception):
@@ -252,7 +252,7 @@ def _reply(document: dict[str, Any]) -> Reply:
     if not isinstance(text, str):
         raise NoReply("the message in the response has no text")
     return Reply(
-        text[:LONGEST_REPLY].replace("\0", "\ufffd"),
+        text[:MAX_REPLY_LENGTH].replace("\0", "\ufffd"),
         "",
         _count(usage, "prompt_tokens"),
         _count(usage, "completion_tokens"),

@@ -33,7 +33,7 @@ from workers import stop_request
 
 log = structlog.get_logger(__name__)
 FIRST_PAUSE_S = 2.0
-LONGEST_PAUSE_S = 60.0  # seconds after a failed fetch, before the next
+MAX_PAUSE_S = 60.0  # seconds after a failed fetch, before the next
 
 
 def are_fetched() -> bool:
@@ -277,7 +277,7 @@ class Arrivals:
     def _fail(self, request: WeightsRequest, reason: str) -> None:
         with self._changed:
             before = self._failures.get(request.key)
-            pause = min(2 * before.pause_s, LONGEST_PAUSE_S) if before else FIRST_PAUSE_S
+            pause = min(2 * before.pause_s, MAX_PAUSE_S) if before else FIRST_PAUSE_S
             self._failures[request.key] = Failure(reason, pause, time.monotonic() + pause)
             self._release_unneeded()
         log.error("weights_not_fetched", weights=request.title, reason=reason, again_in_s=pause)

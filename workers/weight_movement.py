@@ -17,7 +17,7 @@ from safetensors import safe_open
 
 from workers import adapters
 
-MOST_NUMBERS = 1 << 20  # elements of a tensor that are compared; larger ones are sampled
+MAX_NUMBERS = 1 << 20  # elements of a tensor that are compared; larger ones are sampled
 BANDS = 8
 LAYER = re.compile(r"(?:^|\.)(?:layers|layer|h|blocks|block)\.(\d+)\.")
 TOWER = re.compile(r"(?:^|\.)(?:vision_tower|vision_model|visual)\.")
@@ -57,7 +57,7 @@ def movement(folder: Path, parent: Path) -> Movement:
                 new = now.rows(name, first, past)
                 moved[group] += float((new - old).double().square().sum())
                 size[group] += float(old.double().square().sum())
-            sampled |= math.prod(now.shape(name)) > MOST_NUMBERS
+            sampled |= math.prod(now.shape(name)) > MAX_NUMBERS
     groups: list[list[str | float]] = [
         [group, _relative(moved[group], size[group])] for group in sorted(size, key=_place)
     ]
@@ -80,9 +80,9 @@ def bands(shape: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the rows (first, one past the last) read of a tensor: all, or evenly spaced bands."""
     rows = shape[0] if shape else 1
     width = math.prod(shape[1:]) or 1
-    if rows * width <= MOST_NUMBERS or rows < 2 * BANDS:
+    if rows * width <= MAX_NUMBERS or rows < 2 * BANDS:
         return [(0, rows)]
-    height = max(1, MOST_NUMBERS // width // BANDS)
+    height = max(1, MAX_NUMBERS // width // BANDS)
     return [
         (first := band * (rows - height) // (BANDS - 1), first + height) for band in range(BANDS)
     ]

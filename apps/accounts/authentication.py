@@ -17,7 +17,7 @@ from apps.accounts.models import TOKEN_PREFIX, Token, User
 from apps.accounts.second_factor import must_set_up_second_factor
 
 SCHEME = "Bearer"
-LONGEST_SECRET = 200
+MAX_SECRET_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 NO_SECOND_FACTOR = "The owner of this token must set up two-factor authentication first."
 
@@ -62,7 +62,7 @@ def find_token(secret: bytes) -> Token | None:
     Every way to present a token ends here. Raises AuthenticationFailed if the token's owner must
     set up a second factor first.
     """
-    if len(secret) > LONGEST_SECRET or not secret.startswith(TOKEN_PREFIX.encode()):
+    if len(secret) > MAX_SECRET_LENGTH or not secret.startswith(TOKEN_PREFIX.encode()):
         return None
     token = Token.objects.presented(secret.decode("latin-1"))
     if token is not None and must_set_up_second_factor(token.user):

@@ -9,8 +9,8 @@ import stat
 import unicodedata
 from pathlib import Path
 
-LONGEST_NAME = 1024  # characters of a whole name
-LONGEST_PART = 255  # bytes of one part, as file systems limit it
+MAX_NAME_LENGTH = 1024  # characters of a whole name
+MAX_PART_LENGTH = 255  # bytes of one part, as file systems limit it
 QUOTED = 100  # characters of a bad name that an error repeats
 # Characters that look like a slash or backslash and that NFKC normalization does not change.
 SLASH_LOOKALIKES = dict.fromkeys(map(ord, "\u2044\u2215\u2571\u29f8\u29f5\u2216\u29f9"), "/")
@@ -34,14 +34,14 @@ def safe_parts(name: object) -> tuple[str, ...]:
     """
     if not isinstance(name, str):
         raise UnsafePath(name, "is not a file name")
-    if not name or len(name) > LONGEST_NAME:
-        raise UnsafePath(name, f"must have 1 to {LONGEST_NAME} characters")
+    if not name or len(name) > MAX_NAME_LENGTH:
+        raise UnsafePath(name, f"must have 1 to {MAX_NAME_LENGTH} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         raise UnsafePath(name, "contains a control character or an unpaired surrogate")
     parts = _require_relative(name, name)
     _require_relative(_fold_lookalikes(name), name)
-    if any(len(part.encode()) > LONGEST_PART for part in parts):
-        raise UnsafePath(name, f"has a part longer than {LONGEST_PART} bytes")
+    if any(len(part.encode()) > MAX_PART_LENGTH for part in parts):
+        raise UnsafePath(name, f"has a part longer than {MAX_PART_LENGTH} bytes")
     return parts
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-LARGEST_ID = 2**63 - 1
-MOST_NAMED = 20  # unknown fields that an answer names
+MAX_ID = 2**63 - 1
+MAX_LISTED_NAMES = 20  # unknown fields that an answer names
 
 
 class Strict(serializers.Serializer):
@@ -16,9 +16,9 @@ class Strict(serializers.Serializer):
     def to_internal_value(self, data: Any) -> dict:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
             message = f"Unknown field. Known fields: {', '.join(self.fields) or 'none'}."
-            if len(unknown) > MOST_NAMED:
+            if len(unknown) > MAX_LISTED_NAMES:
                 message += f" {len(unknown):,} unknown fields were sent; some are listed."
-            listed_names = heapq.nsmallest(MOST_NAMED, unknown)
+            listed_names = heapq.nsmallest(MAX_LISTED_NAMES, unknown)
             raise serializers.ValidationError({name[:100]: [message] for name in listed_names})
         return super().to_internal_value(data)
 

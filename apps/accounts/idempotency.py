@@ -25,13 +25,13 @@ from apps.accounts.problems import AtWork
 
 JSON = dict | list | str | int | float | bool | None
 HEADER = "Idempotency-Key"
-LONGEST = 255
+MAX_KEY_LENGTH = 255
 KEPT = timedelta(days=1)
 AT_WORK = timedelta(
     seconds=70
 )  # longer than any statement may run: a request that takes longer has died
 SWEEP_EVERY = 200
-MOST_SWEPT = 2_000  # one request in SWEEP_EVERY deletes up to so many old keys
+MAX_SWEPT = 2_000  # one request in SWEEP_EVERY deletes up to so many old keys
 PARAMETER = OpenApiParameter(
     HEADER,
     str,
@@ -85,9 +85,11 @@ def _idempotent(handler: Callable[..., Response], is_kept: bool) -> Callable[...
 
 def _key_of(request: Request) -> str | None:
     key = request.headers.get(HEADER)
-    if key is not None and not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
+    if key is not None and not (
+        0 < len(key) <= MAX_KEY_LENGTH and key.isascii() and key.isprintable()
+    ):
         raise serializers.ValidationError(
-            {HEADER: [f"Must be 1 to {LONGEST} printable ASCII characters."]}
+            {HEADER: [f"Must be 1 to {MAX_KEY_LENGTH} printable ASCII characters."]}
         )
     return key
 
@@ -163,7 +165,7 @@ def _sweep(request: Request, key: str) -> None:
     old = OnceRequest.objects.filter(begun_at__lt=timezone.now() - KEPT)
     old.filter(user_id=_sender_id(request), key=key).delete()
     if secrets.randbelow(SWEEP_EVERY) == 0:
-        OnceRequest.objects.filter(pk__in=old.values("pk")[:MOST_SWEPT]).delete()
+        OnceRequest.objects.filter(pk__in=old.values("pk")[:MAX_SWEPT]).delete()
 
 
 def _digest_of(view: object, request: Request, is_kept: bool) -> str:

@@ -17,7 +17,7 @@ AT_ONCE = 20
 # Seconds for which a claim excludes other processes: longer than sending one claim takes.
 CLAIMED_S = AT_ONCE * settings.EMAIL_TIMEOUT + 60.0
 FIRST_PAUSE_S = 10.0
-MOST_ATTEMPTS = 5  # the last one comes about seven minutes after the first
+MAX_ATTEMPTS = 5  # the last one comes about seven minutes after the first
 NO_SERVER = "e-mail is not configured: set RFTWEB_EMAIL_HOST"
 TEXT = """{inviter} invites you to the project “{project}” on rftweb.
 
@@ -113,7 +113,7 @@ def _text(invitation: Invitation, link: str) -> str:
 def _keep(mail: InvitationMail, why: NotSent) -> None:
     """Record why an e-mail was not sent; schedule another attempt unless it would fail too."""
     reason = public_text(str(why))[:300]
-    if why.is_final or mail.attempts >= MOST_ATTEMPTS:
+    if why.is_final or mail.attempts >= MAX_ATTEMPTS:
         _claimed_mail(mail).update(state=InvitationMail.State.FAILED, reason=reason)
     else:
         pause = FIRST_PAUSE_S * 3.0 ** (mail.attempts - 1)

@@ -17,7 +17,7 @@ from unfold.admin import ModelAdmin
 from apps.accounts.models import AuditEntry, Project
 
 ROWS_A_PAGE = 50
-MOST_PAGED = 10_000  # rows reachable by paging; beyond them people use a filter
+MAX_PAGED = 10_000  # rows reachable by paging; beyond them people use a filter
 NEWEST = 100_000  # newest rows of a large table that filters and search cover
 NEVER_TOLD = {"password", "data"}
 Row = TypeVar("Row", bound=Model)
@@ -29,7 +29,7 @@ class InfinitePaginator(paginator.InfinitePaginator):
     The theme's templates know it by its name.
     """
 
-    count = MOST_PAGED
+    count = MAX_PAGED
 
 
 class PlainAdmin(ModelAdmin, Generic[Row]):

@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.accounts.documents import LARGEST_ID
+from apps.accounts.documents import MAX_ID
 
 PAGE_ROWS = 50
-MOST_ROWS = 200
+MAX_ROWS = 200
 
 
 class Query(serializers.Serializer):
@@ -47,7 +47,7 @@ class Id(serializers.IntegerField):
     """A row's id in an address."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_value=0, max_value=LARGEST_ID, **options)
+        super().__init__(min_value=0, max_value=MAX_ID, **options)
 
 
 class Paged(Query):
@@ -63,7 +63,7 @@ class Paged(Query):
         help_text=("Rows with larger IDs, oldest first, for programs that follow new rows."),
     )
     limit = serializers.IntegerField(
-        required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS
+        required=False, default=PAGE_ROWS, min_value=1, max_value=MAX_ROWS
     )
 
     def validate(self, attrs: dict) -> dict:

@@ -3,8 +3,8 @@
 from django.core.exceptions import ValidationError
 from zxcvbn import zxcvbn
 
-LEAST_SCORE = 3  # of 0 to 4: "safely unguessable", more than 10^8 guesses (Wheeler, USENIX 2016)
-LONGEST_RATED = 72  # characters that are rated; a longer password is not weaker
+MIN_SCORE = 3  # of 0 to 4: "safely unguessable", more than 10^8 guesses (Wheeler, USENIX 2016)
+MAX_CHECKED_LENGTH = 72  # characters that are rated; a longer password is not weaker
 
 
 class HardToGuess:
@@ -14,8 +14,8 @@ class HardToGuess:
         """Raise ValidationError when the password is easy to guess, with what makes it so."""
         names = ("username", "first_name", "last_name", "email")
         personal = [str(getattr(user, name)) for name in names if getattr(user, name, "")]
-        rated = zxcvbn(password[:LONGEST_RATED], user_inputs=personal)
-        if rated["score"] >= LEAST_SCORE:
+        rated = zxcvbn(password[:MAX_CHECKED_LENGTH], user_inputs=personal)
+        if rated["score"] >= MIN_SCORE:
             return
         advice = [rated["feedback"]["warning"], *rated["feedback"]["suggestions"]]
         message = " ".join(sentence for sentence in advice if sentence)

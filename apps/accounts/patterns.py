@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-LONGEST_PATTERN = 2_000  # characters
+MAX_PATTERN_LENGTH = 2_000  # characters
 COMPILED_BYTES = 1 << 20  # memory of one compiled pattern
 KEPT = 256  # compiled patterns
 # JSON Schema's dialect writes \u0041 where RE2 writes \x{0041}. The first branch skips escaped
@@ -40,9 +40,9 @@ def compile_pattern(pattern: str, field: str) -> Any:
 
 @lru_cache(KEPT)
 def _compiled(pattern: str) -> Any:
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN_LENGTH:
         raise BadPattern(
-            f"a pattern can have {LONGEST_PATTERN} characters; this one has {len(pattern)}"
+            f"a pattern can have {MAX_PATTERN_LENGTH} characters; this one has {len(pattern)}"
         )
     options = re2.Options()
     options.max_mem = COMPILED_BYTES

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 # Control characters (NUL, tabs, line ends), surrogate halves, and Unicode's own line and paragraph
 # separators.
 NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")
@@ -15,9 +15,9 @@ class NotAReason(ValueError):
 def check_reason(text: str) -> str:
     """Return the text without surrounding spaces; raise NotAReason if it is not one plain line."""
     line = text.strip()
-    if len(line) > LONGEST_REASON:
+    if len(line) > MAX_REASON_LENGTH:
         raise NotAReason(
-            f"A reason can have {LONGEST_REASON} characters; this one has {len(line)}."
+            f"A reason can have {MAX_REASON_LENGTH} characters; this one has {len(line)}."
         )
     if any(unicodedata.category(sign) in NOT_IN_A_LINE for sign in line):
         raise NotAReason(

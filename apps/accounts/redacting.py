@@ -66,7 +66,7 @@ NUMBERS = re.compile(
     re.IGNORECASE,
 )
 OF_PHONES = re.compile(r"phone|mobile|cell|fax|\b(?:call|tel|dial|contact|reach)\b", re.IGNORECASE)
-FEWEST_TERMS = 4
+MIN_TERMS = 4
 LOOKED_BACK = 24  # characters before a number that are examined
 
 
@@ -246,7 +246,7 @@ def _is_series(text: str) -> bool:
     Examples: 05 10 15 20, 03 06 12 24, 09 16 25 36.
     """
     terms = [int(part) for part in re.findall(r"\d+", text)]
-    if len(terms) < FEWEST_TERMS:
+    if len(terms) < MIN_TERMS:
         return False
     steps = [later - earlier for earlier, later in pairwise(terms)]
     seconds = [later - earlier for earlier, later in pairwise(steps)]

@@ -15,7 +15,7 @@ from typing import Any
 
 DEEPEST = 32  # levels of lists and objects
 BYTE_ORDER_MARK = "\ufeff"  # some editors and .NET write it; RFC 8259 lets readers ignore it
-MOST_DIGITS = 300  # of one whole number: it is read quickly, and is no larger than a float can be
+MAX_DIGITS = 300  # of one whole number: it is read quickly, and is no larger than a float can be
 
 
 class NotStrictJson(ValueError):
@@ -83,8 +83,8 @@ def _finite(digits: str) -> float:
 
 
 def _short(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise NotStrictJson(f"a whole number with {len(digits)} digits; the limit is {MOST_DIGITS}")
+    if len(digits) > MAX_DIGITS:
+        raise NotStrictJson(f"a whole number with {len(digits)} digits; the limit is {MAX_DIGITS}")
     return int(digits)
 
 

@@ -34,8 +34,8 @@ AT_ONCE = 20
 CLAIMED_S = 120.0
 CALL_S = 10.0
 FIRST_PAUSE_S = 10.0
-LONGEST_PAUSE_S = 3_600.0
-MOST_ATTEMPTS = 10  # the last one comes about four hours after the first
+MAX_PAUSE_S = 3_600.0
+MAX_ATTEMPTS = 10  # the last one comes about four hours after the first
 NO_SERVER = "e-mail is not configured: set RFTWEB_EMAIL_HOST"
 
 
@@ -126,7 +126,7 @@ def _settle(delivery: Delivery, outcome: str | NotSent) -> None:
     )
     if not isinstance(outcome, NotSent):
         claimed_delivery.update(state=Delivery.State.SENT, sent_at=Now(), answer=outcome[:300])
-    elif delivery.attempts >= MOST_ATTEMPTS:
+    elif delivery.attempts >= MAX_ATTEMPTS:
         claimed_delivery.update(state=Delivery.State.GIVEN_UP, answer=str(outcome)[:300])
     else:
         claimed_delivery.update(
@@ -136,7 +136,7 @@ def _settle(delivery: Delivery, outcome: str | NotSent) -> None:
 
 def pause_after(attempts: int) -> float:
     """Return the seconds to wait after this many failed attempts."""
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 3.0 ** (attempts - 1))
+    return min(MAX_PAUSE_S, FIRST_PAUSE_S * 3.0 ** (attempts - 1))
 
 
 async def _call_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:

@@ -12,9 +12,9 @@ from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
-LARGEST_WINDOW = 2_000  # groups
+MAX_WINDOW = 2_000  # groups
 CAUSES = 3
-LONGEST_CAUSE = 110  # characters
+MAX_CAUSE_LENGTH = 110  # characters
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 WITHOUT_REWARDS = re.compile(r"\d+ of \d+ rollouts have a reward")
 
@@ -42,7 +42,7 @@ def fruitless_window(run: Run) -> int:
     rule = plan.alerts.nothing_learned
     if rule is None or plan.evaluation or plan.serve or not plan.samples:
         return 0
-    return min(rule.updates * plan.groups_per_step, LARGEST_WINDOW)
+    return min(rule.updates * plan.groups_per_step, MAX_WINDOW)
 
 
 def fruitless_runs(runs: Iterable[Run]) -> dict[int, Fruitless]:
@@ -90,7 +90,7 @@ def most_common(reasons: Iterable[str]) -> list[tuple[int, str]]:
         forms.setdefault(NUMBER.sub("#", reason), Counter())[reason] += 1
     causes = [(sum(form.values()), form.most_common(1)[0][0]) for form in forms.values()]
     top_causes = sorted(causes, reverse=True)[:CAUSES]
-    return [(count, words[:LONGEST_CAUSE]) for count, words in top_causes]
+    return [(count, words[:MAX_CAUSE_LENGTH]) for count, words in top_causes]
 
 
 def _why_without_rewards(groups: Sequence[int]) -> dict[int, str]:

@@ -12,7 +12,7 @@ from apps.runs.reading import ExperienceReplay, NoReplay, Order
 from apps.tasksets.selection.chance import unit
 
 # of a group that has nothing for it: none is out of the question (Schaul et al. 2016, eq. 1)
-LEAST_WEIGHT = 0.01
+MIN_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _worth(group: ReadyGroup, rule: Order, now: ReadingState) -> float:
             return float(group.is_rated)
         case "weighted":
             weight = (
-                rule.people * group.is_rated + rule.spread * pstdev(group.rewards) + LEAST_WEIGHT
+                rule.people * group.is_rated + rule.spread * pstdev(group.rewards) + MIN_WEIGHT
             ) * math.exp(-rule.age * age)
             return -_wait(unit(now.seed, "first", now.number, group.draw), weight)
     return 0.0
@@ -159,5 +159,5 @@ def _place(group: TrainedGroup, rule: ExperienceReplay, key: tuple[object, ...])
                 group.version, group.uses, decay=rule.decay, sigma=rule.sigma, draw=draw
             )[0]
         case "prioritized":
-            return _wait(unit(*key), (group.advantage + LEAST_WEIGHT) ** rule.alpha)
+            return _wait(unit(*key), (group.advantage + MIN_WEIGHT) ** rule.alpha)
     return _wait(unit(*key), 1.0)

@@ -22,7 +22,7 @@ LEFT = 34
 TOP = 8
 WIDTH = 170
 HEIGHT = 150
-LARGEST = 9  # largest radius, in pixels of the diagram
+MAX_RADIUS = 9  # largest radius, in pixels of the diagram
 AT_ONCE = 25  # disagreements on a page
 DIAGRAMS = 6  # diagrams per scorer: all tasks, then domains
 LABELS = {
@@ -263,7 +263,7 @@ def dots(bins: Sequence[dict]) -> list[DiagramBin]:
         DiagramBin(
             round(LEFT + WIDTH * bucket["scorer"], 1),
             round(TOP + HEIGHT * (1 - bucket["people"]), 1),
-            round(max(2.0, LARGEST * math.sqrt(bucket["count"] / largest_count)), 1),
+            round(max(2.0, MAX_RADIUS * math.sqrt(bucket["count"] / largest_count)), 1),
         )
         for bucket in bins
     ]

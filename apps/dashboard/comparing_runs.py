@@ -19,7 +19,7 @@ from apps.runs.models import Metric, Run
 from apps.runs.models.steps import REWARD
 from apps.tasksets.models import Task
 
-MOST_RUNS = 8
+MAX_RUNS = 8
 AXES = {
     "step": "step",
     "version": "weight version",

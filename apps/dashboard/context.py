@@ -29,7 +29,7 @@ PLACES = (
 )
 MY_WORK = ("my-work", "My work", "m")
 PLACES_OF_RATERS = ("rate", "live", "my-work", "help", "settings")
-MOST_COUNTED = 99
+MAX_COUNTED = 99
 
 
 def frame(request: HttpRequest) -> dict:
@@ -72,7 +72,7 @@ def navigation_places(only_rates: bool) -> list[dict]:
 def count_waiting_items(request: HttpRequest) -> str:
     if not is_signed_in(request):
         return ""
-    return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
+    return _bounded(waiting_for(request.user, MAX_COUNTED + 1).count)
 
 
 def count_unacknowledged_alerts(request: HttpRequest) -> str:
@@ -80,7 +80,7 @@ def count_unacknowledged_alerts(request: HttpRequest) -> str:
     if not is_signed_in(request):
         return ""
     request.__dict__["unacknowledged_alerts"] = Alert.objects.unacknowledged_for(
-        request.user, MOST_COUNTED + 1
+        request.user, MAX_COUNTED + 1
     )
     return _bounded(len(request.__dict__["unacknowledged_alerts"]))
 
@@ -91,10 +91,10 @@ def counted_alerts_of(request: HttpRequest, run: Run) -> list[Alert] | None:
     None if the frame has not counted yet, or stopped counting.
     """
     counted = request.__dict__.get("unacknowledged_alerts")
-    if counted is None or len(counted) > MOST_COUNTED:
+    if counted is None or len(counted) > MAX_COUNTED:
         return None
     return [alert for alert in counted if alert.run_id == run.pk]
 
 
 def _bounded(count: int) -> str:
-    return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count or "")
+    return f"{MAX_COUNTED}+" if count > MAX_COUNTED else str(count or "")

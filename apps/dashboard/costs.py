@@ -19,7 +19,7 @@ from apps.runs.models import Metric, Run, Usage
 POINTS = 200
 ENDS = 5  # steps at each end whose mean reward is compared
 DAYS_SHOWN = 14
-LEAST_GAIN = 0.01  # reward; the cost per point of a smaller gain means nothing
+MIN_GAIN = 0.01  # reward; the cost per point of a smaller gain means nothing
 WORDS = {
     "gpu_hours": (
         "GPU hours",
@@ -120,7 +120,7 @@ def cost_per_unit(run: Run, cost: Cost, gain: Gain | None, is_open: bool) -> lis
         accepted = sum(census[state] for state in ACCEPTED)
         why = "Experiences that passed the pipeline and were not dropped."
         counts.append(("accepted experience", why, float(accepted)))
-    if gain and gain.points >= 100 * LEAST_GAIN:
+    if gain and gain.points >= 100 * MIN_GAIN:
         why = (
             f"Gain of 0.01 in mean reward: from {gain.first:.2f} in the first {ENDS} steps"
             f" to {gain.last:.2f} in the last."

@@ -15,7 +15,7 @@ from apps.runs.models import Metric, Run, TrainStep
 
 POINTS = 256
 DIGITS = 6  # significant digits of a drawn value
-LONGEST_WORDS = 24  # longest value in a change's mark: guidelines are pages long
+MAX_WORDS_LENGTH = 24  # longest value in a change's mark: guidelines are pages long
 MARKS_SHOWN = 50
 ACTS_LOOKED_THROUGH = 5_000  # newest audit entries of a project that are searched
 # Marked actions: their names in the audit log, and the words of the mark.
@@ -247,7 +247,7 @@ def _with_reason(entry: AuditEntry) -> str:
 
 
 def _cut(words: str) -> str:
-    return words if len(words) <= LONGEST_WORDS else f"{words[:LONGEST_WORDS]}…"
+    return words if len(words) <= MAX_WORDS_LENGTH else f"{words[:MAX_WORDS_LENGTH]}…"
 
 
 def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float]]:

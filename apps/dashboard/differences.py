@@ -8,7 +8,7 @@ from apps.runs.differences import leaves
 from apps.runs.parsing import as_yaml
 
 ABSENT = object()
-LONGEST = 300  # characters of a value that are shown
+MAX_VALUE_LENGTH = 300  # characters of a value that are shown
 
 
 @dataclass(frozen=True)
@@ -71,4 +71,4 @@ def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         words = "; ".join(line for line in words.splitlines())
     words = " ".join(words.split())
-    return words if len(words) <= LONGEST else f"{words[:LONGEST]}…"
+    return words if len(words) <= MAX_VALUE_LENGTH else f"{words[:MAX_VALUE_LENGTH]}…"

@@ -14,11 +14,11 @@ from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.evaluation import Questions
 from apps.runs.models import Run, Worker
-from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.naming import MAX_SLUG_LENGTH, free_name
 
 ROLLOUTS = 4
 WORKERS_READ = 100
-LONGEST_TITLE = 200
+MAX_TITLE_LENGTH = 200
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def start_dry_start(project: Project, plan: RunConfig, by: User) -> Run:
     question_set = Questions(taskset=taskset, samples=ROLLOUTS, tasks=1)
     run = Run.create(
         project=project,
-        slug=free_name(f"try-{plan.policy}-{taskset}"[: LONGEST_SLUG - 8], project.runs.all()),
-        title=f"Dry start of {plan.policy} on {taskset}"[:LONGEST_TITLE],
+        slug=free_name(f"try-{plan.policy}-{taskset}"[: MAX_SLUG_LENGTH - 8], project.runs.all()),
+        title=f"Dry start of {plan.policy} on {taskset}"[:MAX_TITLE_LENGTH],
         plan=evaluation_like(plan, question_set),
         owner=by,
     )

@@ -18,7 +18,7 @@ from apps.tasksets.messages import Content, Part, content_text
 
 TURNS_SHOWN = 20
 FEEDBACK_SHOWN = 10
-LONGEST_SHOWN = 6_000  # characters of one text; the rest is a click away
+MAX_SHOWN_LENGTH = 6_000  # characters of one text; the rest is a click away
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _move(
     is_open: bool,
     weights: Sequence[Weights],
 ) -> Move:
-    longest = None if is_whole else LONGEST_SHOWN
+    longest = None if is_whole else MAX_SHOWN_LENGTH
     began_at = before.answered_at if before else episode.begun_at
     acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
     read = tokens[(before.first or 0) + before.tokens : turn.first] if before and acted else []
@@ -186,7 +186,7 @@ def _move(
         read,
         weights,
         (
-            json.dumps(turn.info, indent=2, ensure_ascii=False)[:LONGEST_SHOWN]
+            json.dumps(turn.info, indent=2, ensure_ascii=False)[:MAX_SHOWN_LENGTH]
             if is_open and turn.info
             else ""
         ),

@@ -35,8 +35,8 @@ FIELDS = (
 WIDTH = 96
 HEIGHT = 22
 EDGE = 3  # margin of a sparkline, in its own pixels
-MOST_DIGITS = 9
-MOST_KEY = 16
+MAX_DIGITS = 9
+MAX_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class EvaluationQuery:
         """Read the query; invalid parameters are ignored."""
         measure = query.get("measure", default)
         below = _parse_number(query.get("below", ""))
-        sets = tuple(key[:MOST_KEY] for key in query.getlist("set")[:SETS_SHOWN])
+        sets = tuple(key[:MAX_KEY_LENGTH] for key in query.getlist("set")[:SETS_SHOWN])
         k = max(_parse_number(query.get("k", "")) or 1, 1)
         return cls(
             measure if measure in MEASURES else default,
             k,
-            query.get("by", "")[:MOST_KEY],
+            query.get("by", "")[:MAX_KEY_LENGTH],
             sets,
             below,
         )
@@ -80,7 +80,7 @@ class EvaluationQuery:
 
 
 def _parse_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 
-LONGEST_SHOWN = 40
+MAX_SHOWN_LENGTH = 40
 ON = "1"
 
 
@@ -24,5 +24,5 @@ def posted_flag(request: HttpRequest, field: str, on: str = ON) -> bool:
 
 def _refusal(field: str, value: str, allowed: Collection[str]) -> str:
     choices = " or ".join(f"“{choice}”" for choice in allowed)
-    problem = f"is “{value[:LONGEST_SHOWN]}”" if value else "is missing"
+    problem = f"is “{value[:MAX_SHOWN_LENGTH]}”" if value else "is missing"
     return f"The field “{field}” {problem}. Expected: {choices}."

@@ -24,7 +24,7 @@ from apps.tasksets.models import Taskset
 RUNS_SHOWN = 8
 RUNS_TO_RATE = 5
 ALERTS_SHOWN = 5
-MOST_COUNTED = 100  # items of one run; the page shows 99+ from there
+MAX_COUNTED = 100  # items of one run; the page shows 99+ from there
 RATINGS_READ = 400  # the newest of each run, among which disagreements are counted
 
 
@@ -37,7 +37,7 @@ class WaitingCount:
 
     @property
     def words(self) -> str:
-        return f"{MOST_COUNTED - 1}+" if self.count >= MOST_COUNTED else str(self.count)
+        return f"{MAX_COUNTED - 1}+" if self.count >= MAX_COUNTED else str(self.count)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _at_work(user: User) -> RunQuerySet:
 
 
 def _to_rate(user: User) -> list[WaitingCount]:
-    counts = waiting_by_run(user, MOST_COUNTED, RUNS_TO_RATE)
+    counts = waiting_by_run(user, MAX_COUNTED, RUNS_TO_RATE)
     # A held item may be of a project that the person has left since.
     visible_runs = Run.objects.visible_to(user).select_related("project").in_bulk(counts)
     return [

@@ -24,7 +24,7 @@ from apps.tasksets.judged_by import Kind, find_judged_kind
 NEWEST = 2_000  # decisions read
 UPDATES = 20  # newest steps read
 GAPS_SHOWN = 8
-MOST_COUNTED = 20_000  # experiences
+MAX_COUNTED = 20_000  # experiences
 ACCEPTED = (Experience.State.READY, Experience.State.CLAIMED, Experience.State.TRAINED)
 MINUTES_PER_HOUR = 60
 SECONDS_PER_MINUTE = 60
@@ -101,7 +101,7 @@ class CostBenefit:
     parting: HumanMachineAgreement = field(default_factory=HumanMachineAgreement)
     rollouts: int = 0
     rated_rollouts: int = 0
-    most: int = MOST_COUNTED
+    most: int = MAX_COUNTED
 
     @property
     def decisions(self) -> int:
@@ -161,11 +161,11 @@ def _count_experiences(run: Run, judged: set[int]) -> int:
     """
     experiences = Experience.objects.usual().filter(run=run, state__in=ACCEPTED)
     if run.settings.people.rater_model is None:
-        return experiences.filter(rollout__in=judged)[:MOST_COUNTED].count()
+        return experiences.filter(rollout__in=judged)[:MAX_COUNTED].count()
     ends = Rollout.objects.filter(pk__in=judged).aggregate(first=Min("pk"), last=Max("pk"))
     return (
         experiences.filter(rollout__gte=ends["first"], rollout__lte=ends["last"])[
-            :MOST_COUNTED
+            :MAX_COUNTED
         ].count()
         if judged
         else 0

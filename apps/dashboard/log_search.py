@@ -16,7 +16,7 @@ from apps.runs.blind_review import judged_openly
 from apps.runs.models import LogLine
 
 LOOKED_THROUGH = 20_000  # lines scanned at a time if there is no index for the filter
-MOST_DOWNLOADED = 100_000
+MAX_DOWNLOADED = 100_000
 GLANCED_AT = 1_000  # lines of a worker that are scanned for those on its page
 LEVELS = (("", "all levels"), ("30", "warnings and errors"), ("40", "errors"))
 TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
@@ -120,7 +120,7 @@ def is_keeper(user: User) -> bool:
 
 def as_jsonl(lines: QuerySet[LogLine]) -> Iterator[bytes]:
     """Yield the lines as JSON, newest first."""
-    for line in lines.order_by("-pk")[:MOST_DOWNLOADED].iterator(2_000):
+    for line in lines.order_by("-pk")[:MAX_DOWNLOADED].iterator(2_000):
         record = {
             "id": line.pk,
             "at": line.at.isoformat(),

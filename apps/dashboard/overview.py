@@ -16,8 +16,8 @@ from apps.runs.downsampling import DownsampledCurves, thinned
 from apps.runs.models import Run, metric_names
 
 T = TypeVar("T")
-LARGEST = 2**31 - 1
-MOST_NAMES = 60
+MAX_INTEGER = 2**31 - 1
+MAX_NAMES = 60
 NO_NAMES: Sequence[str] = ()
 NAME = re.compile(r"[^\s\x00-\x1f]{1,60}")
 PLACE = (
@@ -41,8 +41,8 @@ class Names(forms.Field):
 
     def clean(self, value: list[str] | None) -> list[str]:
         names = list(dict.fromkeys(value or ()))
-        if len(names) > MOST_NAMES:
-            raise forms.ValidationError(f"Select at most {MOST_NAMES} metrics.")
+        if len(names) > MAX_NAMES:
+            raise forms.ValidationError(f"Select at most {MAX_NAMES} metrics.")
         if wrong := next((name for name in names if not NAME.fullmatch(name)), None):
             raise forms.ValidationError(f"{wrong[:60]!r} is not a metric name.")
         return names
@@ -55,9 +55,9 @@ class ChartQuery(forms.Form):
     """
 
     x = forms.ChoiceField(choices=list(AXES.items()), required=False)
-    from_step = forms.IntegerField(min_value=1, max_value=LARGEST, required=False)
-    to_step = forms.IntegerField(min_value=1, max_value=LARGEST, required=False)
-    after = forms.IntegerField(min_value=0, max_value=LARGEST, required=False)
+    from_step = forms.IntegerField(min_value=1, max_value=MAX_INTEGER, required=False)
+    to_step = forms.IntegerField(min_value=1, max_value=MAX_INTEGER, required=False)
+    after = forms.IntegerField(min_value=0, max_value=MAX_INTEGER, required=False)
     points = forms.IntegerField(min_value=10, max_value=2_000, required=False)
     smooth = forms.FloatField(min_value=0, max_value=0.99, required=False)
     chart = forms.CharField(max_length=60, required=False)

@@ -21,8 +21,8 @@ from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 
 ROWS = 6  # rows of one kind
-MOST_WORDS = 6
-LONGEST = 100  # characters searched for
+MAX_WORDS = 6
+MAX_QUERY_LENGTH = 100  # characters searched for
 RUNS_WITH_PAGES = 2  # runs whose own pages are searched for the last word
 MORE_PAGES = (
     ("run-new", "New run", "create train"),
@@ -63,7 +63,7 @@ def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list
     `beside` is the run on whose page the user searches, as `project/run`: its pages and settings
     are found as well. Without words, pages only.
     """
-    words = text[:LONGEST].lower().split()[:MOST_WORDS]
+    words = text[:MAX_QUERY_LENGTH].lower().split()[:MAX_WORDS]
     current_run = _run_at(request.user, beside)
     kinds: list[tuple[str, Iterable[Row]]] = []
     if current_run:

@@ -146,7 +146,7 @@ GROUPS = (
     ),
     ("Rating budget", "Spends a limited number of ratings where they help most.", ("schedule",)),
 )
-MOST_NAMES = 200
+MAX_NAMES = 200
 PREFIX = "people."
 OF_FORM, OF_RATER_MODEL = (field for field in PLUGIN_FIELDS if field.options.startswith(PREFIX))
 
@@ -257,7 +257,7 @@ def list_task_domains(run: Run) -> list[str]:
         run.tasks.exclude(domain="")
         .values_list("domain", flat=True)
         .distinct()
-        .order_by("domain")[:MOST_NAMES]
+        .order_by("domain")[:MAX_NAMES]
     )
 
 
@@ -292,8 +292,8 @@ def _form(
         ("domains", domains),
     ):
         offered_names = [
-            *names[:MOST_NAMES],
-            *(name for name in knobs[address].value if name not in names[:MOST_NAMES]),
+            *names[:MAX_NAMES],
+            *(name for name in knobs[address].value if name not in names[:MAX_NAMES]),
         ]
         knobs[address] = replace(
             knobs[address], choices=tuple((name, name, "") for name in offered_names)

@@ -12,14 +12,14 @@ from django.db.models.functions import Now
 from apps.feedback.models import Rating, Slot
 from apps.runs.models import Run
 
-MOST_COUNTED = 1_000
+MAX_COUNTED = 1_000
 NAMES = 5
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class PeopleNow:
-    """Present raters and counts, which stop at MOST_COUNTED; `names` has at most NAMES raters."""
+    """Present raters and counts, which stop at MAX_COUNTED; `names` has at most NAMES raters."""
 
     waiting: int
     hourly: int
@@ -40,7 +40,7 @@ class PeopleNow:
 
     def _at_least(self, count: int) -> str:
         """Return the count of one kind of rater; both kinds are counted in the same ratings."""
-        is_cut = self.hourly + self.hourly_simulated >= MOST_COUNTED
+        is_cut = self.hourly + self.hourly_simulated >= MAX_COUNTED
         return f"{count:,} or more" if is_cut else f"{count:,}"
 
     @property
@@ -54,7 +54,7 @@ def people_now(run: Run) -> PeopleNow:
     newest = (
         Rating.objects.filter(run=run, is_withdrawn=False)
         .order_by("-pk")
-        .values("pk")[:MOST_COUNTED]
+        .values("pk")[:MAX_COUNTED]
     )
     held_slots = slots.leased().filter(state=Slot.State.HELD)
     holding = held_slots.values_list("rater__username", "rater__is_simulated").distinct()[:NAMES]
@@ -63,7 +63,7 @@ def people_now(run: Run) -> PeopleNow:
         simulated=Count("pk", filter=Q(rater__is_simulated=True)),
     )
     return PeopleNow(
-        waiting=slots.filter(state=Slot.State.OPEN)[:MOST_COUNTED].count(),
+        waiting=slots.filter(state=Slot.State.OPEN)[:MAX_COUNTED].count(),
         hourly=lately["people"],
         hourly_simulated=lately["simulated"],
         names=tuple(sorted(_display_name(*rater) for rater in holding)),
@@ -75,4 +75,4 @@ def _display_name(name: str, is_simulated: bool) -> str:
 
 
 def _bounded(count: int) -> str:
-    return f"{MOST_COUNTED:,} or more" if count >= MOST_COUNTED else f"{count:,}"
+    return f"{MAX_COUNTED:,} or more" if count >= MAX_COUNTED else f"{count:,}"

@@ -3,7 +3,7 @@
 from django import forms
 
 from apps.environments.models import Episode
-from apps.environments.observations import LONGEST
+from apps.environments.observations import MAX_OBSERVATION_LENGTH
 
 ENDINGS = {
     "done": "Completed",
@@ -17,7 +17,7 @@ class SayForm(forms.Form):
 
     number = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
     observation = forms.CharField(
-        max_length=LONGEST,
+        max_length=MAX_OBSERVATION_LENGTH,
         required=False,
         strip=False,
         widget=forms.Textarea({"rows": 5, "dir": "auto"}),

@@ -22,7 +22,7 @@ STAND_INS = (
     ),
     "Fourth sample reply.",
 )
-MOST_COMPARED = 8
+MAX_COMPARED = 8
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _replies_per_decision(run: Run, plan: People) -> int:
     return (
         2
         if plan.form == "pairwise"
-        else min(run.settings.group_size, plan.per_group or MOST_COMPARED, MOST_COMPARED)
+        else min(run.settings.group_size, plan.per_group or MAX_COMPARED, MAX_COMPARED)
     )
 
 

@@ -23,7 +23,7 @@ from apps.runs.models import Run
 
 R = TypeVar("R", bound=Rollout)
 LOOKED_THROUGH = 5_000  # rollouts scanned at a time if there is no index for the filter
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 SIMULATED = "simulated"  # besides the sources of rewards: the simulated rater's ratings only
 # Both forms are needed: a condition other than equality is checked per rollout through an index,
 # not over the whole table first.
@@ -102,10 +102,14 @@ class Filter(forms.Form):
         widget=forms.TextInput({"title": "Ignores case. Slow, because no index is used."}),
     )
     from_step = forms.IntegerField(
-        min_value=0, max_value=LARGEST, required=False, label="Trained from step"
+        min_value=0, max_value=MAX_INTEGER, required=False, label="Trained from step"
     )
-    to_step = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="To step")
-    task = forms.IntegerField(min_value=0, max_value=LARGEST, required=False, label="Task number")
+    to_step = forms.IntegerField(
+        min_value=0, max_value=MAX_INTEGER, required=False, label="To step"
+    )
+    task = forms.IntegerField(
+        min_value=0, max_value=MAX_INTEGER, required=False, label="Task number"
+    )
     taskset = forms.CharField(
         max_length=50,
         required=False,
@@ -133,7 +137,7 @@ class Filter(forms.Form):
         required=False, label="Reward to", widget=forms.NumberInput({"step": "any"})
     )
     version = forms.IntegerField(
-        min_value=0, max_value=LARGEST, required=False, label="Sampled by version"
+        min_value=0, max_value=MAX_INTEGER, required=False, label="Sampled by version"
     )
     stop = forms.CharField(
         max_length=60,
@@ -147,13 +151,13 @@ class Filter(forms.Form):
         label="Origin",
     )
     turns = forms.IntegerField(
-        min_value=1, max_value=LARGEST, required=False, label="Turns, at least"
+        min_value=1, max_value=MAX_INTEGER, required=False, label="Turns, at least"
     )
     tokens_from = forms.IntegerField(
-        min_value=0, max_value=LARGEST, required=False, label="Tokens from"
+        min_value=0, max_value=MAX_INTEGER, required=False, label="Tokens from"
     )
     tokens_to = forms.IntegerField(
-        min_value=0, max_value=LARGEST, required=False, label="Tokens to"
+        min_value=0, max_value=MAX_INTEGER, required=False, label="Tokens to"
     )
     operator = forms.CharField(max_length=60, required=False, label="Excluded by operator")
 

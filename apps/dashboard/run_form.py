@@ -41,11 +41,11 @@ from apps.runs.parsing import (
     parse_config,
 )
 
-MOST_CHOICES = 500
-LONGEST_DEFAULT = 40  # characters of a default that are shown
+MAX_CHOICES = 500
+MAX_DEFAULT_LENGTH = 40  # characters of a default that are shown
 # These come from the project and have no default worth going back to.
 OF_THE_PROJECT = ("policy", "taskset", "rewards")
-FEWEST_ROWS = 3
+MIN_ROWS = 3
 SHORT_CHOICE = 4  # choices shown as buttons; more are a select list
 
 
@@ -270,25 +270,25 @@ def _in_words(knob: Knob, default: Any) -> str:
         words = f"{default:.10g}"
     else:
         words = name_by_value.get(str(default), str(default))
-    return words if len(words) <= LONGEST_DEFAULT else f"{words[: LONGEST_DEFAULT - 1]}…"
+    return words if len(words) <= MAX_DEFAULT_LENGTH else f"{words[: MAX_DEFAULT_LENGTH - 1]}…"
 
 
 def list_project_choices(project: Project) -> dict[str, tuple[tuple[str, str, str], ...]]:
     """Return the project's choices for each field, by address."""
-    policies = project.policies.order_by("slug").values_list("slug", "title")[:MOST_CHOICES]
-    tasksets = project.tasksets.order_by("slug").values_list("slug", "title")[:MOST_CHOICES]
+    policies = project.policies.order_by("slug").values_list("slug", "title")[:MAX_CHOICES]
+    tasksets = project.tasksets.order_by("slug").values_list("slug", "title")[:MAX_CHOICES]
     models = project.runs.filter(
         config__algorithm__name="reward_model", state=Run.State.COMPLETED
     ).values_list("slug", flat=True)
     judges = [
         *scorers.scorer_names(),
-        *(f"{learned.PREFIX}{slug}" for slug in models[:MOST_CHOICES]),
+        *(f"{learned.PREFIX}{slug}" for slug in models[:MAX_CHOICES]),
     ]
     places = sorted(
         {
             AGENT,
             *library.names(),
-            *project.environments.values_list("name", flat=True)[:MOST_CHOICES],
+            *project.environments.values_list("name", flat=True)[:MAX_CHOICES],
         }
     )
     raters = project.memberships.filter(
@@ -302,7 +302,7 @@ def list_project_choices(project: Project) -> dict[str, tuple[tuple[str, str, st
         "algorithm.name": _algorithms(),
         "people.raters.people": tuple(
             (name, name, "")
-            for name in raters.values_list("user__username", flat=True)[:MOST_CHOICES]
+            for name in raters.values_list("user__username", flat=True)[:MAX_CHOICES]
         ),
     }
 
@@ -379,7 +379,7 @@ def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) 
         value=scorer_rows,
         rows=value,
         choices=options,
-        longest=max(FEWEST_ROWS, len(scorer_rows) + 1),
+        longest=max(MIN_ROWS, len(scorer_rows) + 1),
     )
 
 

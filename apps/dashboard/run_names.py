@@ -9,9 +9,9 @@ from django.utils.text import slugify
 
 from apps.accounts.models import Project
 from apps.dashboard.knobs import TAG
-from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.naming import MAX_SLUG_LENGTH, free_name
 
-LONGEST_STEM = LONGEST_SLUG - 8  # room for a dash and a number
+MAX_STEM_LENGTH = MAX_SLUG_LENGTH - 8  # room for a dash and a number
 TRIED_AT_ONCE = 100
 
 
@@ -27,7 +27,7 @@ def generated_slug(project: Project, values: Mapping[str, Any]) -> str:
         "evaluation" if values.get("evaluation") is not None else method,
     )
     stem = slugify("-".join(word for word in words if isinstance(word, str)))
-    return free_name(stem[:LONGEST_STEM].strip("-_") or "run", project.runs.all())
+    return free_name(stem[:MAX_STEM_LENGTH].strip("-_") or "run", project.runs.all())
 
 
 def slug_problem(project: Project, slug: str) -> str:
@@ -36,8 +36,8 @@ def slug_problem(project: Project, slug: str) -> str:
         validate_slug(slug)
     except ValidationError:
         return "use letters, digits, dashes and underscores" if slug else "enter a name"
-    if len(slug) > LONGEST_SLUG:
-        return f"has {len(slug)} characters; at most {LONGEST_SLUG} are allowed"
+    if len(slug) > MAX_SLUG_LENGTH:
+        return f"has {len(slug)} characters; at most {MAX_SLUG_LENGTH} are allowed"
     return refuse_taken_slug(project, slug) if project.runs.filter(slug=slug).exists() else ""
 
 
@@ -51,7 +51,7 @@ def free_slug(project: Project, slug: str) -> str:
     One query per hundred taken numbers.
     """
     stem = slug.rstrip("0123456789").rstrip("-") or slug
-    stem = stem[:LONGEST_STEM]
+    stem = stem[:MAX_STEM_LENGTH]
     first = 2
     while True:
         names = [f"{stem}-{n}" for n in range(first, first + TRIED_AT_ONCE)]

@@ -40,7 +40,7 @@ COLUMNS = {
     "owner": "owner__username",
     "policy": "policy__slug",
 }
-MOST_OFFERED = 500  # names offered for a field
+MAX_OFFERED = 500  # names offered for a field
 
 
 class RunFilter(forms.Form):
@@ -100,7 +100,7 @@ class RunFilter(forms.Form):
         choice_field(self, "project").choices = [
             *ANY,
             *((slug, f"{title} (archived)" if at else title) for slug, title, at in project_rows),
-        ][:MOST_OFFERED]
+        ][:MAX_OFFERED]
         self.offered = {
             "owner": _names(User.objects.filter(pk__in=makers.values("user")), "username"),
             "policy": _names(Policy.objects.filter(project__in=projects), "slug"),
@@ -169,7 +169,7 @@ class RunFilter(forms.Form):
 
 
 def _names(rows: QuerySet, field: str) -> list[str]:
-    return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MOST_OFFERED])
+    return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MAX_OFFERED])
 
 
 def _filter_archived(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:

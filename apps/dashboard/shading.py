@@ -9,7 +9,7 @@ from apps.rollouts.models import Rollout
 from apps.rollouts.token_text import load_vocabulary, texts
 
 SHADES = 10
-MOST_TOKENS = 4_000
+MAX_TOKENS = 4_000
 ROWS = 200  # rows of raw tokens per page
 
 
@@ -53,7 +53,7 @@ class Shading:
     @property
     def before(self) -> int | None:
         """Return the first token of the preceding part; None at the beginning of the reply."""
-        return max(0, self.first - MOST_TOKENS) if self.first else None
+        return max(0, self.first - MAX_TOKENS) if self.first else None
 
     @property
     def after(self) -> int | None:
@@ -65,13 +65,13 @@ class Shading:
 
 
 def shade_tokens(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int = 0) -> Shading:
-    """Return at most MOST_TOKENS tokens of a finished rollout, from `first` on.
+    """Return at most MAX_TOKENS tokens of a finished rollout, from `first` on.
 
     `typed` tells which of them people wrote. Without the tokenizer on this machine, ids stand for
     text. The first token of a later part has its version set.
     """
     arrays = rollout.tokens
-    end = first + MOST_TOKENS
+    end = first + MAX_TOKENS
     ids = arrays.completion_ids[first:end]
     vocabulary = load_vocabulary(rollout.run.policy.folder)
     words = texts(vocabulary, ids) if vocabulary else [f"{token} " for token in ids]

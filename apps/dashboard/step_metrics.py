@@ -10,7 +10,7 @@ from apps.dashboard.metric_descriptions import describe_metric
 from apps.runs.models import Metric, Run, metric_names
 
 USUAL_STEPS = 20  # steps before this one that show what is usual
-FEWEST_STEPS = 8  # with fewer values, nothing is called unusual
+MIN_STEPS = 8  # with fewer values, nothing is called unusual
 UNUSUAL = 3.0  # standard deviations
 
 
@@ -96,7 +96,7 @@ def _metric(name: str, title: str, why: str, values: dict[int, float], number: i
 
 
 def _deviations(value: float, earlier: Collection[float]) -> float | None:
-    if len(earlier) < FEWEST_STEPS:
+    if len(earlier) < MIN_STEPS:
         return None
     mean = statistics.fmean(earlier)
     spread = statistics.stdev(earlier)

@@ -18,8 +18,8 @@ from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TrainStep, WeightVersion
 
-MOST_CHANGES = 20
-MOST_ALERTS = 10
+MAX_CHANGES = 20
+MAX_ALERTS = 10
 RATINGS_SHOWN = 5
 DROPPED_AMONG = 1_000  # newest dropped groups whose reasons are counted
 REASONS_SHOWN = 6
@@ -126,7 +126,7 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
             fields=list(list_field_differences(event.payload["before"], event.payload["after"])),
             reason=event.payload.get("reason", ""),
         )
-        for event in events[:MOST_CHANGES]
+        for event in events[:MAX_CHANGES]
     ]
     entries = marked_entries(run, between.on("at"))
     changes += [
@@ -136,9 +136,9 @@ def _changes(run: Run, between: Between) -> list[ConfigChange]:
             words=describe_entry(entry),
             reason=entry.details.get("reason", ""),
         )
-        for entry in entries[:MOST_CHANGES]
+        for entry in entries[:MAX_CHANGES]
     ]
-    return sorted(changes, key=lambda change: change.at, reverse=True)[:MOST_CHANGES]
+    return sorted(changes, key=lambda change: change.at, reverse=True)[:MAX_CHANGES]
 
 
 def _alerts(run: Run, between: Between, steers: bool) -> list[Alert]:
@@ -146,7 +146,7 @@ def _alerts(run: Run, between: Between, steers: bool) -> list[Alert]:
     alerts = Alert.objects.of_judged_run(run, steers).filter(opened_at__lte=between.until)
     if between.since is not None:
         alerts = alerts.filter(Q(closed_at=None) | Q(closed_at__gt=between.since))
-    return list(alerts.order_by("-pk")[:MOST_ALERTS])
+    return list(alerts.order_by("-pk")[:MAX_ALERTS])
 
 
 def _ratings(batch: Batch) -> StepRatings:

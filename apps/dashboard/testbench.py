@@ -17,7 +17,7 @@ from apps.rewards.own_options import task_options
 from apps.rewards.testbench.asking import TrialRequest
 from apps.rewards.testbench.limits import (
     KIB,
-    MOST_REPLIES,
+    MAX_REPLIES,
     REPLY_BYTES,
     TASK_BYTES,
     TEXT_BYTES,
@@ -34,8 +34,8 @@ from apps.tasksets.rows import user_message
 OF_RUN = "run:"  # run:RUN:SCORER stands for a run's scorer with the run's options
 RUNS_OFFERED = 20
 SETS_OFFERED = 100
-LARGEST_INDEX = 2**31 - 1
-LARGEST_ID = 2**63 - 1
+MAX_INDEX = 2**31 - 1
+MAX_ID = 2**63 - 1
 TYPED = "typed"
 FROM_TASKSET = "taskset"
 READ = ("answer", "value")  # keys of details that tell what a scorer read as the answer
@@ -106,7 +106,7 @@ class BenchForm(forms.Form):
     task = forms.IntegerField(
         required=False,
         min_value=0,
-        max_value=LARGEST_INDEX,
+        max_value=MAX_INDEX,
         error_messages={"invalid": "Enter a task’s number, counted from 0."},
     )
     prompt = Text("The prompt")
@@ -114,7 +114,7 @@ class BenchForm(forms.Form):
     answer = Mapped("The answer")
     domain = forms.CharField(max_length=60, required=False)
     meta = Mapped("Meta")
-    rollout = forms.IntegerField(required=False, min_value=1, max_value=LARGEST_ID)
+    rollout = forms.IntegerField(required=False, min_value=1, max_value=MAX_ID)
 
     def __init__(self, project: Project, data: QueryDict | None = None, **form_args: Any) -> None:
         super().__init__(data, **form_args)
@@ -139,7 +139,7 @@ class BenchForm(forms.Form):
         return self["task_from"].value() == FROM_TASKSET
 
     def add_box(self) -> None:
-        if len(self.replies) < MOST_REPLIES:
+        if len(self.replies) < MAX_REPLIES:
             self.replies.append("")
 
     def clean_scorer(self) -> ScorerChoice:
@@ -187,8 +187,8 @@ class BenchForm(forms.Form):
 
     def _replies(self) -> list[dict[str, Any]]:
         """Return the replies that are not empty, as scorers see them."""
-        if len(self.replies) > MOST_REPLIES:
-            self.add_error(None, f"{len(self.replies)} replies; the maximum is {MOST_REPLIES}.")
+        if len(self.replies) > MAX_REPLIES:
+            self.add_error(None, f"{len(self.replies)} replies; the maximum is {MAX_REPLIES}.")
         for number, text in enumerate(self.replies, start=1):
             if why := _too_large(text, REPLY_BYTES):
                 self.reply_problems[number] = f"Reply {number} {why}"

@@ -19,7 +19,7 @@ from apps.runs.models import Acknowledgement, Metric, TrainStep, WeightVersion
 from apps.tasksets.models import Task
 
 TASKS_SHOWN = 12
-MOST_TASKS = 500
+MAX_TASKS = 500
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def find_version_origin(version: WeightVersion) -> Origin | None:
         version.step,
         sum(shaping.rollouts for shaping in shapings),
         StepLesson.objects.filter(step__in=steps).count(),
-        list(tasks[:MOST_TASKS]),
+        list(tasks[:MAX_TASKS]),
         tasks.count(),
         len(ratings),
         len(simulated),

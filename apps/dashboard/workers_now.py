@@ -23,8 +23,8 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
 from apps.streaming import worker_notifications
 
-MOST_HERE = 200
-MOST_COUNTED = 10_000
+MAX_WORKERS_SHOWN = 200
+MAX_COUNTED = 10_000
 ANOTHER = "with a run of another project"
 
 
@@ -93,13 +93,13 @@ def _parts(
 
 def list_run_workers() -> list[Worker]:
     """Return the workers that serve runs and have not stopped, by role."""
-    return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
+    return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MAX_WORKERS_SHOWN])
 
 
 def list_other_processes() -> list[Worker]:
     """Return the other processes that have not stopped: web servers and the control plane."""
     processes = Worker.every.filter(stopped_at=None).exclude(role__in=Worker.OF_RUNS)
-    return list(processes.order_by("role", "-pk")[:MOST_HERE])
+    return list(processes.order_by("role", "-pk")[:MAX_WORKERS_SHOWN])
 
 
 def queues() -> dict[str, int] | None:
@@ -174,7 +174,7 @@ def list_due_work() -> list[Due]:
             "trainer",
             "experiences ready",
             "Refined, but not used in a step yet.",
-            ready[: MOST_COUNTED + 1].count(),
+            ready[: MAX_COUNTED + 1].count(),
         ),
         Due(
             "trainer",

@@ -37,7 +37,7 @@ LOOK_WITHOUT_BELL_S = 0.02
 PATIENCE_S = 60.0  # seconds between two queries of a wait without end
 BACK_OFF_S = 0.5  # seconds of pause after a database or Redis error
 RINGS_KEPT_S = 5.0  # seconds for which a process knows that an episode was announced
-LONGEST_ANNOUNCED = 64 * 1024  # characters of an action; a longer one is read from the database
+MAX_ANNOUNCED_LENGTH = 64 * 1024  # characters of an action; a longer one is read from the database
 Key = tuple[int, int]  # episode, number of the turn
 
 
@@ -113,7 +113,7 @@ def announce_actions(turns: Iterable[TurnState]) -> None:
     rows = [
         (
             turn.episode_id
-            if turn.action is None or len(turn.action) > LONGEST_ANNOUNCED
+            if turn.action is None or len(turn.action) > MAX_ANNOUNCED_LENGTH
             else [*astuple(turn)]
         )
         for turn in turns

@@ -16,7 +16,7 @@ from apps.environments.judging import incomplete_among, judge_episodes
 from apps.environments.models import (
     FAILURES_ALLOWED,
     FIRST_REST_S,
-    LONGEST_REST_S,
+    MAX_OPEN_S,
     Environment,
     Episode,
 )
@@ -112,7 +112,7 @@ def _count_failure(environment: Environment, reason: str) -> None:
     environment.refresh_from_db(fields=["failures"])
     beyond = environment.failures - FAILURES_ALLOWED
     if beyond >= 0:
-        pause_s = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
+        pause_s = min(MAX_OPEN_S, FIRST_REST_S * 2 ** min(beyond, 10))
         until = timezone.now() + timedelta(seconds=pause_s)
         Environment.objects.filter(pk=environment.pk).update(
             open_until=until, open_reason=reason[:300]

@@ -7,7 +7,7 @@ from apps.environments.json_schemas import BadSchema, errors_in
 from apps.environments.models import Environment, any_text
 from apps.environments.pull.wording import read_observation
 
-LONGEST_WORDS = 200
+MAX_WORDS_LENGTH = 200
 
 
 def convert_observation(environment: Environment, value: object) -> object:
@@ -31,7 +31,7 @@ def convert_observation(environment: Environment, value: object) -> object:
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
         )
         message = (
-            f"observation{place}: {error.message[:LONGEST_WORDS]} (by the observation_schema of "
+            f"observation{place}: {error.message[:MAX_WORDS_LENGTH]} (by the observation_schema of "
             "the environment)"
         )
         raise CannotPlay("bad_observation", message)

@@ -30,7 +30,7 @@ from apps.environments.models import Episode
 from apps.environments.playing import locked, record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
 from apps.environments.rewarding import AcceptedReward, TurnReward, reward_many
-from apps.environments.schemas import LARGEST_NUMBER, EpisodeDocument
+from apps.environments.schemas import MAX_NUMBER, EpisodeDocument
 from apps.environments.turn_messages import finish_episode, record_observation, turn_document
 from apps.environments.turn_text import count_tokens_before, stream_turn_text
 from apps.streaming.handshake import read_authorization
@@ -47,9 +47,9 @@ from apps.streaming.sockets import (
 from apps.streaming.watcher import TooSlow
 
 SOCKETS_PER_USER = 256  # an environment plays many episodes at once, each on its own socket
-LONGEST_FRAME = 64 * 1024  # bytes
+MAX_FRAME_BYTES = 64 * 1024  # bytes
 STRETCH_S = 5  # seconds over which frames are counted
-NO_TURN = LARGEST_NUMBER  # a turn that nobody acts on: waiting for it waits for the episode's end
+NO_TURN = MAX_NUMBER  # a turn that nobody acts on: waiting for it waits for the episode's end
 
 
 class EpisodeSocket(Socket):
@@ -90,10 +90,10 @@ class EpisodeSocket(Socket):
         self.frames_heard += 1
         if text_data is None:
             await self.end(UNSUPPORTED, "frames must be JSON text")
-        elif len(text_data.encode()) > LONGEST_FRAME:
+        elif len(text_data.encode()) > MAX_FRAME_BYTES:
             await self.end(
                 TOO_BIG,
-                f"a frame has at most {LONGEST_FRAME} bytes; send longer observations over REST",
+                f"a frame has at most {MAX_FRAME_BYTES} bytes; send longer observations over REST",
             )
         else:
             await self._take(text_data)

@@ -20,7 +20,7 @@ from referencing.exceptions import Unresolvable
 from apps.accounts.patterns import BadPattern, compile_pattern
 
 # The most checks of one document: subschemas applied, large values counting more.
-MOST_CHECKS = 20_000
+MAX_CHECKS = 20_000
 # Characters of a value that count as one check: an error repeats the whole value.
 CHECK_CHARACTERS = 2_000
 NOTHING_ELSE = Registry()  # a schema refers to itself alone; jsonschema would fetch other addresses
@@ -91,9 +91,9 @@ class _Work:
     def count(self, value: Any) -> None:
         size = len(value) if isinstance(value, str) else self.sizes.get(id(value), 0)
         self.checks += 1 + size // CHECK_CHARACTERS
-        if self.checks > MOST_CHECKS:
+        if self.checks > MAX_CHECKS:
             raise BadSchema(
-                f"takes more than {MOST_CHECKS:,} checks; make the schema or the document smaller"
+                f"takes more than {MAX_CHECKS:,} checks; make the schema or the document smaller"
             )
 
 

@@ -13,9 +13,9 @@ from apps.runs.models import Run
 
 INFINITE = float("inf")
 FAILURES_ALLOWED = 5  # consecutive failures before the breaker opens
-LONGEST_REWARD_S = 30 * 86_400.0  # seconds for which a rollout may wait for its rewards
+MAX_REWARD_S = 30 * 86_400.0  # seconds for which a rollout may wait for its rewards
 FIRST_REST_S = 30
-LONGEST_REST_S = 3600  # how long it stays open; the time doubles with each failure after that
+MAX_OPEN_S = 3600  # how long it stays open; the time doubles with each failure after that
 # The name is a part of URLs and a scorer's name.
 NAME = RegexValidator(
     r"^[a-z0-9][a-z0-9_-]{0,59}\Z", "use small letters, digits, - and _; at most 60"
@@ -148,7 +148,7 @@ class Environment(models.Model):
                 condition=Q(person_s__gt=0, person_s__lt=INFINITE), name="people_have_a_finite_time"
             ),
             models.CheckConstraint(
-                condition=Q(reward_s__gte=0, reward_s__lte=LONGEST_REWARD_S),
+                condition=Q(reward_s__gte=0, reward_s__lte=MAX_REWARD_S),
                 name="rewards_may_come_for_a_finite_time",
             ),
             models.CheckConstraint(

@@ -17,8 +17,8 @@ from apps.tasksets.pictures import EncodedPicture
 
 Observation = str | list[dict]
 ROLES = ("user", "tool", "system")
-LONGEST = 200_000
-MOST_MESSAGES = 256  # characters of one observation, messages in it
+MAX_OBSERVATION_LENGTH = 200_000
+MAX_MESSAGES = 256  # characters of one observation, messages in it
 NO_PICTURES = "contains a picture, but the policy reads only text: describe it in words"
 
 
@@ -47,8 +47,10 @@ def check_observation(
 
 def _require_storable(texts: Sequence[str]) -> None:
     """Raise CannotPlay where texts are too long together, or hold what Postgres cannot store."""
-    if sum(map(len, texts)) > LONGEST:
-        raise CannotPlay("bad_observation", f"observation: has more than {LONGEST} characters")
+    if sum(map(len, texts)) > MAX_OBSERVATION_LENGTH:
+        raise CannotPlay(
+            "bad_observation", f"observation: has more than {MAX_OBSERVATION_LENGTH} characters"
+        )
     for text in texts:
         if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise CannotPlay(
@@ -68,10 +70,10 @@ def shows_picture(value: object) -> bool:
 
 
 def _several(value: object) -> list:
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_MESSAGES:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_MESSAGES:
         raise CannotPlay(
             "bad_observation",
-            f"observation: must be a text or a list of 1 to {MOST_MESSAGES} messages",
+            f"observation: must be a text or a list of 1 to {MAX_MESSAGES} messages",
         )
     return value
 

@@ -5,21 +5,21 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.accounts.documents import LARGEST_ID, Choice, Number, Strict, Text, Whole, Yes
+from apps.accounts.documents import MAX_ID, Choice, Number, Strict, Text, Whole, Yes
 from apps.accounts.listing import Paged, Query
 from apps.accounts.models import Project
 from apps.environments.json_schemas import BadSchema, require_schema
-from apps.environments.models import LONGEST_REWARD_S, NAME, Environment, Episode, any_text
-from apps.environments.observations import LONGEST, ROLES
+from apps.environments.models import MAX_REWARD_S, NAME, Environment, Episode, any_text
+from apps.environments.observations import MAX_OBSERVATION_LENGTH, ROLES
 
-MOST_TURNS = 1_000
-MOST_PARALLEL = 10_000
-LONGEST_S = 86_400.0
-LONGEST_WAIT_S = 60.0
+MAX_TURNS = 1_000
+MAX_PARALLEL = 10_000
+MAX_SECONDS = 86_400.0
+MAX_WAIT_S = 60.0
 USUAL_WAIT_S = 30.0
-MOST_REWARDS = 1_000
-LARGEST_REWARD = 1e12
-LARGEST_NUMBER = 2**31 - 1
+MAX_REWARDS = 1_000
+MAX_REWARD = 1e12
+MAX_NUMBER = 2**31 - 1
 # Kinds that users register; the others are built in.
 REGISTERED = (
     "push",
@@ -71,32 +71,32 @@ class EnvironmentChanges(Strict):
     action_schema = JsonSchema(required=False, help_text="JSON Schema of its actions.")
     reward_low = Number(
         required=False,
-        min_value=-LARGEST_REWARD,
-        max_value=LARGEST_REWARD,
+        min_value=-MAX_REWARD,
+        max_value=MAX_REWARD,
         help_text="Minimum reward of one action.",
     )
     reward_high = Number(
         required=False,
-        min_value=-LARGEST_REWARD,
-        max_value=LARGEST_REWARD,
+        min_value=-MAX_REWARD,
+        max_value=MAX_REWARD,
         help_text="Maximum reward of one action.",
     )
     turn_limit = Whole(
         required=False,
         min_value=1,
-        max_value=MOST_TURNS,
+        max_value=MAX_TURNS,
         help_text="Maximum number of actions in an episode.",
     )
     turn_s = Number(
         required=False,
         min_value=0.1,
-        max_value=LONGEST_S,
+        max_value=MAX_SECONDS,
         help_text="Time limit for one response, in seconds.",
     )
     person_s = Number(
         required=False,
         min_value=0.1,
-        max_value=LONGEST_S,
+        max_value=MAX_SECONDS,
         help_text=(
             "Time limit for one response of a person who plays on its page, in seconds, in place "
             "of `turn_s` and `episode_s`."
@@ -105,13 +105,13 @@ class EnvironmentChanges(Strict):
     episode_s = Number(
         required=False,
         min_value=0.1,
-        max_value=LONGEST_S,
+        max_value=MAX_SECONDS,
         help_text="Time limit for one episode, in seconds.",
     )
     reward_s = Number(
         required=False,
         min_value=0,
-        max_value=LONGEST_REWARD_S,
+        max_value=MAX_REWARD_S,
         help_text=(
             "How long after the end of an episode its rewards may arrive, in seconds; 0 (default): "
             "rewards are complete at the end."
@@ -120,7 +120,7 @@ class EnvironmentChanges(Strict):
     parallel = Whole(
         required=False,
         min_value=1,
-        max_value=MOST_PARALLEL,
+        max_value=MAX_PARALLEL,
         help_text="Maximum number of episodes at a time.",
     )
     options = Object(
@@ -222,7 +222,7 @@ class NewEpisode(Strict):
         allow_null=True,
         default=None,
         min_value=1,
-        max_value=LARGEST_ID,
+        max_value=MAX_ID,
         help_text="Only episodes of this run.",
     )
     outside = Yes(
@@ -334,7 +334,7 @@ class Turn(Strict):
 
     observation = Said(
         help_text=(
-            f"Text, or messages of `role` ({', '.join(ROLES)}) and `content`; at most {LONGEST} "
+            f"Text, or messages of `role` ({', '.join(ROLES)}) and `content`; at most {MAX_OBSERVATION_LENGTH} "
             "characters."
         )
     )
@@ -343,7 +343,7 @@ class Turn(Strict):
         allow_null=True,
         default=None,
         min_value=0,
-        max_value=LARGEST_NUMBER,
+        max_value=MAX_NUMBER,
         help_text=(
             "Number of the observation, from 0; the next one if omitted. Repeating a number has no "
             "further effect."
@@ -366,7 +366,7 @@ class NewTurn(Turn):
         required=False,
         default=USUAL_WAIT_S,
         min_value=0,
-        max_value=LONGEST_WAIT_S,
+        max_value=MAX_WAIT_S,
         help_text="How long to wait for the action.",
     )
 
@@ -408,7 +408,7 @@ class EarnedReward(Strict):
         allow_null=True,
         default=None,
         min_value=0,
-        max_value=LARGEST_NUMBER,
+        max_value=MAX_NUMBER,
         help_text="The last one if omitted.",
     )
     reward = Number()
@@ -418,19 +418,19 @@ class EarnedReward(Strict):
 class NewReward(EarnedReward):
     """The reward of an action."""
 
-    episode = Whole(min_value=1, max_value=LARGEST_ID)
+    episode = Whole(min_value=1, max_value=MAX_ID)
 
 
 class NewRewards(Strict):
     rewards = serializers.ListField(
-        child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_REWARDS
+        child=serializers.JSONField(allow_null=True), min_length=1, max_length=MAX_REWARDS
     )
 
 
 class NewRewardsShape(serializers.Serializer):
     """Rewards, each checked by itself."""
 
-    rewards = serializers.ListField(child=NewReward(), min_length=1, max_length=MOST_REWARDS)
+    rewards = serializers.ListField(child=NewReward(), min_length=1, max_length=MAX_REWARDS)
 
 
 class RewardResult(serializers.Serializer):

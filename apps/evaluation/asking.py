@@ -9,7 +9,7 @@ from apps.runs.config import ConfigError, RunConfig
 from apps.runs.costs import used_up
 from apps.runs.evaluation import Questions, evaluation_key
 from apps.runs.models import Run, WeightVersion
-from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.naming import MAX_SLUG_LENGTH, free_name
 from apps.runs.parsing import parse_config
 
 NOBODY_JUDGES = (
@@ -41,7 +41,9 @@ def start_evaluation(
     if count := earlier.count():  # a repeat is another sample, not the same one
         plan = plan.model_copy(update={"seed": (plan.seed + count) % 2**31})
     slug = free_name(
-        f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{questions.taskset}"[:LONGEST_SLUG],
+        f"{run.slug[: MAX_SLUG_LENGTH - 20]}-v{version.version}-{questions.taskset}"[
+            :MAX_SLUG_LENGTH
+        ],
         run.project.runs.all(),
     )
     title = f"{run.title}, version {version.version} on {questions.taskset}"[:200]

@@ -36,7 +36,7 @@ from apps.tasksets.models.scales import DOMAIN
 AT_ONCE = 5_000  # rollouts read together with their rewards
 ENDING = 2_000  # characters at a reply's end that are searched for its final answer
 # Characters of a final answer that can be compared with others.
-LONGEST_ANSWER = 200
+MAX_ANSWER_LENGTH = 200
 BANDS = 4
 SCALES = 4
 HARDEST = 20
@@ -239,7 +239,7 @@ def comparable(text: str) -> str:
     So equal answers of two replies compare equal; "" without an answer.
     """
     final = final_answer(text)
-    if final is None or len(final.text) > LONGEST_ANSWER:
+    if final is None or len(final.text) > MAX_ANSWER_LENGTH:
         return ""
     return re.sub(r"[\s$,]+", "", final.text).rstrip(".!?").casefold()
 

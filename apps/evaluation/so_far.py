@@ -16,7 +16,7 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run
 
 REST = 20
-SHORTEST_S = 2.0
+MIN_SECONDS = 2.0
 BUSY_S = 300  # seconds after which a computation counts as dead
 KEPT_S = 86_400  # seconds; for a stopped evaluation, which does not change any more
 
@@ -58,7 +58,7 @@ def _compute(run: Run) -> dict:
     is_over = run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
     metrics = asdict(summed_up(run))
     ended = time.time()
-    pause_s = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
+    pause_s = KEPT_S if is_over else max(MIN_SECONDS, REST * (ended - began))
     result = {"metrics": metrics, "made_at": began, "due_at": ended + pause_s}
     cache.set(_key(run), result, KEPT_S)
     return result

@@ -20,7 +20,7 @@ from apps.accounts.rating_keys import EVERYWHERE, by_form, keys_by_action
 from apps.accounts.requests import SignedInRequest
 from apps.evaluation.arena.asking import arena_progress, next_pairs
 from apps.evaluation.arena.pairs import Pair, find_pair, first_is_left, name_pair
-from apps.evaluation.arena.voting import LONGEST_MS, cast, list_pairings, take_back
+from apps.evaluation.arena.voting import MAX_MS, cast, list_pairings, take_back
 from apps.evaluation.models import Arena
 from apps.feedback.forms import BadAnswer
 from apps.feedback.item_display import Reply, mark_turns
@@ -30,8 +30,8 @@ from apps.rollouts.models import Rollout
 from apps.rollouts.turns import list_turns
 from apps.tasksets.models import Task
 
-MOST_AT_ONCE = 3
-MOST_HELD = 40
+MAX_CONCURRENT = 3
+MAX_HELD = 40
 FIELDS = {"client_uuid", "pair", "choice", "milliseconds"}
 
 
@@ -113,7 +113,7 @@ def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
         document.get("pair"),
         document.get("choice"),
         uuid_in(document, "client_uuid"),
-        None if spent is None else min(spent, LONGEST_MS),
+        None if spent is None else min(spent, MAX_MS),
     )
     return JsonResponse({"vote": cast_vote.vote}, status=201 if cast_vote.is_new else 200)
 
@@ -202,8 +202,8 @@ def _find_judgeable(user: User, pk: int) -> Arena:
 
 def _count(request: HttpRequest) -> int:
     text = request.GET.get("count", "1")
-    if text not in [str(n) for n in range(1, MOST_AT_ONCE + 1)]:
-        raise Http404(f"count must be 1 to {MOST_AT_ONCE}")
+    if text not in [str(n) for n in range(1, MAX_CONCURRENT + 1)]:
+        raise Http404(f"count must be 1 to {MAX_CONCURRENT}")
     return int(text)
 
 
@@ -211,5 +211,5 @@ def _pairs_on_page(
     request: HttpRequest, user: User, arena: Arena, pairings: Sequence
 ) -> list[Pair]:
     """Return the pairs that the page has already, or whose votes are on their way."""
-    names = [name for name in request.GET.get("held", "").split(",") if name][:MOST_HELD]
+    names = [name for name in request.GET.get("held", "").split(",") if name][:MAX_HELD]
     return [pair for name in names if (pair := find_pair(arena, pairings, user, name))]

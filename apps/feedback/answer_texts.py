@@ -7,7 +7,7 @@ from apps.feedback.models import Rating
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 HOW_MUCH = {1: "a little better", 2: "better", 3: "much better"}
-LONGEST = 80
+MAX_ANSWER_LENGTH = 80
 
 
 def rating_in_words(rating: Rating) -> str:
@@ -51,9 +51,9 @@ def describe_answer(form: str, answer: Mapping, members: Sequence[int]) -> str:
         case "spans":
             return f"{len(answer['spans'])} passages marked"
         case "rewrite":
-            return f"“{answer['text'][:LONGEST]}”"
+            return f"“{answer['text'][:MAX_ANSWER_LENGTH]}”"
         case "flag":
-            return f"broken: {answer['reason']}"[:LONGEST]
+            return f"broken: {answer['reason']}"[:MAX_ANSWER_LENGTH]
         case "critique":
             return "critique"
     return FORMS[form].in_words(dict(answer))

@@ -20,16 +20,16 @@ from apps.feedback.prepared import prepared_cursor
 from apps.rollouts.models import Group, Rollout
 from apps.runs.people import COMPARES, People
 
-SHORTEST_LEASE_S = 30.0
+MIN_LEASE_S = 30.0
 USUAL_LEASE_S = 120.0
-LONGEST_LEASE_S = 1800.0
+MAX_LEASE_S = 1800.0
 # Length of the lease until a page confirms for the first time that it has the item. So a page that
 # is left while it claims does not keep its items from others for long.
 UNCONFIRMED_LEASE_S = 30.0
 LEASE_MEDIANS = 3.0  # the lease is this many median decisions long
 DECISIONS_LOOKED_AT = 100  # for the median duration
-MOST_AT_ONCE = 20
-LARGEST_EDITION = 2**31 - 1
+MAX_CONCURRENT = 20
+MAX_EDITION = 2**31 - 1
 
 
 class NotHeld(Exception):
@@ -194,7 +194,7 @@ UNTIL = """statement_timestamp()
                 + least(lease_s, %(unconfirmed)s::float) * interval '1 second'"""
 
 # The most items of a run that this claim takes (`RunLimit`).
-MOST = """CASE WHEN %(limits)s::jsonb IS NULL THEN %(count)s ELSE
+CLAIM_LIMIT = """CASE WHEN %(limits)s::jsonb IS NULL THEN %(count)s ELSE
             coalesce((%(limits)s::jsonb #>> ARRAY[asking.id::text, '{of}'])::int, 0) END"""
 
 CLAIM = f"""
@@ -212,7 +212,7 @@ CLAIM = f"""
           people ->> 'form' AS form, coalesce((people #>> '{{gold,rate}}')::float, 0) AS gold,
           coalesce((people #>> '{{gold,attention}}')::float, 0) AS attention,
           EXISTS ({NORMING_LEFT}) AS is_norming,
-          {MOST.format(of="first")} AS most_first, {MOST.format(of="other")} AS most_other
+          {CLAIM_LIMIT.format(of="first")} AS most_first, {CLAIM_LIMIT.format(of="other")} AS most_other
         FROM hands CROSS JOIN asking),
     norming AS MATERIALIZED ({NORMING_NEXT}),
     urgent AS MATERIALIZED (
@@ -272,7 +272,7 @@ CLAIM = f"""
     ORDER BY taken.due_at, taken.item_id, taken.id"""
 
 # One statement per number of items: with an unknown number the plan would read all waiting items.
-CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MOST_AT_ONCE + 1)}
+CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MAX_CONCURRENT + 1)}
 
 NORMING_OPEN = """
     SELECT 1 FROM feedback_item n WHERE n.run_id = asking.id AND n.purpose = 'norming'
@@ -325,16 +325,16 @@ def claim(
     values = {
         **asked_by(user, run),
         "unconfirmed": unconfirmed_s,
-        "shortest": SHORTEST_LEASE_S,
+        "shortest": MIN_LEASE_S,
         "usual": USUAL_LEASE_S,
-        "longest": LONGEST_LEASE_S,
+        "longest": MAX_LEASE_S,
         "medians": LEASE_MEDIANS,
         "looked_at": DECISIONS_LOOKED_AT,
         "compares": sorted(COMPARES),
         "limits": None if limits is None else _limits_json(limits),
     }
     with prepared_cursor() as cursor:
-        cursor.execute(CLAIMS[min(count, MOST_AT_ONCE)], values)
+        cursor.execute(CLAIMS[min(count, MAX_CONCURRENT)], values)
         rows = cursor.fetchall()
     return _with_members(rows)
 
@@ -426,7 +426,7 @@ def edition(item: Item, people: People) -> int:
     if item.form != "rubric":
         return item.version
     scales = [scale.model_dump(mode="json") for scale in people.rubric]
-    return zlib.crc32(json.dumps([item.version, scales]).encode()) & LARGEST_EDITION
+    return zlib.crc32(json.dumps([item.version, scales]).encode()) & MAX_EDITION
 
 
 @unit_of_work

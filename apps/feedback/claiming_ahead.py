@@ -12,7 +12,7 @@ from apps.accounts.models import User
 from apps.feedback.claiming import ASKING, RunLimit, asked_by
 from apps.feedback.prepared import prepared_cursor
 
-MOST_COUNTED = 10  # open slots; more than this never changes a limit
+MAX_COUNTED = 10  # open slots; more than this never changes a limit
 # A person counts as present so long after a rating. An empty page asks for items every 4 seconds,
 # but only ratings and leases are stored.
 PRESENT_S = 120
@@ -26,7 +26,7 @@ SPARE = f"""
     SELECT asking.id,
         (SELECT count(*) FROM (
             SELECT 1 FROM feedback_slot s WHERE s.run_id = asking.id AND s.state = 'open'
-            LIMIT {MOST_COUNTED}) bounded),
+            LIMIT {MAX_COUNTED}) bounded),
         (SELECT count(*) FROM feedback_slot s WHERE s.id = ANY(%(ahead)s::bigint[])
             AND s.run_id = asking.id AND s.rater_id = %(user)s AND s.state = 'held'),
         EXISTS (

@@ -25,7 +25,7 @@ from apps.runs.models import Run
 from apps.streaming import worker_notifications
 
 L = TypeVar("L", bound=Lesson)
-LONGEST = 100_000  # characters; only the explorer knows whether the tokens fit
+MAX_TEXT_LENGTH = 100_000  # characters; only the explorer knows whether the tokens fit
 UNHEARD_SECONDS = 120
 USED_UUID = "this client_uuid was already used for another action"
 # Kinds that the audit log records; holding and releasing a reply do not change it.
@@ -159,9 +159,9 @@ def _require_act(kind: str, text: str, turn: int | None) -> None:
         return
     if not text.strip():
         raise CannotAct("bad_text", "the text must not be empty")
-    if len(text) > LONGEST:
+    if len(text) > MAX_TEXT_LENGTH:
         raise CannotAct(
-            "bad_text", f"the text has {len(text)} characters; the maximum is {LONGEST}"
+            "bad_text", f"the text has {len(text)} characters; the maximum is {MAX_TEXT_LENGTH}"
         )
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise CannotAct(

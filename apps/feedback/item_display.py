@@ -16,7 +16,7 @@ from apps.accounts.rating_keys import keys_by_action
 from apps.feedback.claiming import HeldItem
 from apps.feedback.forms import FORMS
 from apps.feedback.forms.pairwise.form import STRONGEST
-from apps.feedback.forms.words import LONGEST
+from apps.feedback.forms.words import MAX_TEXT_LENGTH
 from apps.feedback.models import NORMING
 from apps.feedback.norming import Place, place_in_round
 from apps.rollouts.turns import POLICY, Turn, list_turns
@@ -100,7 +100,7 @@ class ShownItem:
 
     @property
     def longest(self) -> int:
-        return LONGEST
+        return MAX_TEXT_LENGTH
 
     @property
     def text(self) -> str:

@@ -21,7 +21,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY
 
-LONGEST_EXPLANATION = 2_000
+MAX_EXPLANATION_LENGTH = 2_000
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def create_known_item(
     problems: dict[str, str] = {}
     if purpose not in ANSWERED:
         problems["purpose"] = "must be gold, attention or norming"
-    why = words(explanation, "explanation", problems, longest=LONGEST_EXPLANATION)
+    why = words(explanation, "explanation", problems, longest=MAX_EXPLANATION_LENGTH)
     if purpose == NORMING and not why and "explanation" not in problems:
         problems["explanation"] = "say why this rating is correct: raters read it after theirs"
     try:

@@ -25,7 +25,7 @@ from apps.tasksets.models import Taskset
 from apps.tasksets.sources.records import NotReadable
 from apps.tasksets.uploads import keep_upload, upload_name
 
-LARGEST_BYTES = 100 * 1000 * 1000
+MAX_BYTES = 100 * 1000 * 1000
 BAD_SHOWN = 20
 LAYOUTS = sorted({layout.name for kind in LESSONS for layout in layouts_for(kind)})
 
@@ -62,9 +62,9 @@ class SentLessons(Strict):
         layout = attrs.get("layout")
         if layout and attrs["kind"] not in BY_NAME[layout].reads:
             raise ValidationError({"layout": [f"This layout has no {attrs['kind']}."]})
-        if attrs["file"].size > LARGEST_BYTES:
+        if attrs["file"].size > MAX_BYTES:
             size = attrs["file"].size / 1e6
-            limit = LARGEST_BYTES / 1e6
+            limit = MAX_BYTES / 1e6
             raise ValidationError(
                 {"file": [f"The file has {size:.0f} MB; the limit is {limit:.0f} MB."]}
             )
@@ -104,7 +104,7 @@ class LessonsDocument(serializers.Serializer):
     lessons = PreviewedLesson(many=True, help_text="The first lessons, in a preview.")
 
 
-@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
+@takes_body(MAX_BYTES + FORM_OVERHEAD)
 class Lessons(APIView):
     permission_classes = [MaySteer]
     parser_classes = [MultiPartParser]

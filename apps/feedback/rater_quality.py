@@ -23,7 +23,7 @@ MORE = 0.02  # share of new decisions at which all are read again
 MEMORY = 64  # runs and forms that a process caches
 NEW_RATER = 0.8  # an unknown rater's accuracy: the prior of `one_coin`
 # Weight of a rater at chance, so that rollouts that only such raters judged have a value.
-LEAST = 0.01
+MIN_PROBABILITY = 0.01
 KINDS = {"thumbs": 2, "pairwise": 4}  # the first, a tie, the second, both bad
 
 
@@ -54,7 +54,7 @@ class Quality:
     def trust(self, rater: int, value: float) -> WeightedDecision:
         if self.kinds:
             accuracy = self.accuracy.get(rater, NEW_RATER)
-            weight = max(float(vote_weights(np.array([accuracy]), self.kinds)[0]), LEAST)
+            weight = max(float(vote_weights(np.array([accuracy]), self.kinds)[0]), MIN_PROBABILITY)
             return WeightedDecision(value, weight, accuracy * (1 - accuracy))
         variance = self.variance.get(rater, self.common)
         return WeightedDecision(value - self.bias.get(rater, 0.0), 1 / variance, variance)

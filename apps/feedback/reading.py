@@ -36,7 +36,7 @@ TEXTS = {
     "thumbs": ("completion",),
 }
 MORE = {"preferences": ("margin",), "thumbs": ("label",)}
-MOST_DROPPED = 50  # names of fields that are listed as not taken
+MAX_DROPPED = 50  # names of fields that are listed as not taken
 
 
 class NotALesson(ValueError):
@@ -119,7 +119,7 @@ class LessonRows:
         taking = RowReading(self.columns.at_least)
         rows = read_row(self.layout, self._renamed(record.fields), self.kind, taking)
         lessons = [_lesson(record, row, self.kind, taking) for row in rows]
-        if len(self.dropped) < MOST_DROPPED:
+        if len(self.dropped) < MAX_DROPPED:
             self.dropped.update(taking.dropped)
         return lessons
 

@@ -30,7 +30,7 @@ USERNAME = "simulated-rater"
 DISPLAY_NAME = "Simulated rater"
 TOKEN_NAME = "simulated rater process"
 SLIP = 0.25  # chance of one star too many or too few
-MOST_AT_ONCE = 500  # the endpoint's limit per request
+MAX_CONCURRENT = 500  # the endpoint's limit per request
 ACTIVE_S = 30.0  # a person who rated this recently is still there
 RULE_WITHOUT_SCORER = "tone"
 # A rollout always gets the same id and the same slip, so that a rating sent twice is one.
@@ -68,7 +68,7 @@ def fresh_token(user: User) -> str:
 
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
-    """Return ratings to post now: at most MOST_AT_ONCE, of items that waited long enough."""
+    """Return ratings to post now: at most MAX_CONCURRENT, of items that waited long enough."""
     ratings: list[dict[str, Any]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
@@ -81,7 +81,7 @@ def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
                         "client_uuid": str(uuid.uuid5(NAMESPACE, str(rollout.pk))),
                     }
                 )
-    return ratings[:MOST_AT_ONCE]
+    return ratings[:MAX_CONCURRENT]
 
 
 def due_claims(user: User, patience: Patience) -> dict[int, int]:
@@ -195,7 +195,7 @@ def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
     slots = _open_slots(project, waited_s).filter(item__form=STARS)
     slots = slots.filter(takes_open_stars("run__"))  # other forms need a claim
     members = list(
-        slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE]
+        slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MAX_CONCURRENT]
     )
     rollouts = Rollout.objects.select_related("run", "group__task").in_bulk(members)
     return [rollouts[pk] for pk in dict.fromkeys(members)]

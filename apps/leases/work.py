@@ -14,7 +14,7 @@ from apps.leases.lease import Claim, WorkerLease, WorkerLeaseQuerySet
 _Work = TypeVar("_Work", bound="LeasedWork", covariant=True)
 _WorkRow = TypeVar("_WorkRow", covariant=True, default=_Work)
 
-MOST_ATTEMPTS = 3  # work at which so many workers died is what they die of
+MAX_ATTEMPTS = 3  # work at which so many workers died is what they die of
 
 
 class WorkOver(Exception):
@@ -83,8 +83,8 @@ class LeasedWork(WorkerLease):
         raise NotImplementedError
 
     def end_if_worn_out(self) -> bool:
-        if self.attempts <= MOST_ATTEMPTS:
+        if self.attempts <= MAX_ATTEMPTS:
             return False
         with suppress(WorkOver):
-            self.fail(f"the worker stopped during each of {MOST_ATTEMPTS} attempts")
+            self.fail(f"the worker stopped during each of {MAX_ATTEMPTS} attempts")
         return True

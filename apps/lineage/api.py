@@ -36,7 +36,7 @@ from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.schemas import RunDocument
 
-MOST_LEFT_OUT = 100
+MAX_EXCLUDED = 100
 
 
 def get_traced_run(request: ApiRequest, pk: int) -> Run:
@@ -143,13 +143,13 @@ class NewReplay(Strict):
     slug = Slug(required=False, max_length=50)
     title = Text(required=False, max_length=200)
     without_raters = serializers.ListField(
-        child=Text(max_length=150), required=False, default=list, max_length=MOST_LEFT_OUT
+        child=Text(max_length=150), required=False, default=list, max_length=MAX_EXCLUDED
     )
     without_tasks = serializers.ListField(
         child=Whole(min_value=0, max_value=2**31 - 1),
         required=False,
         default=list,
-        max_length=MOST_LEFT_OUT,
+        max_length=MAX_EXCLUDED,
     )
     rescoring = Whole(
         required=False,

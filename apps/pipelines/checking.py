@@ -15,14 +15,14 @@ from apps.pipelines.operators.contract import TASKS
 from apps.pipelines.tasks import STORED, on_tasks, sift_tasks, unanswered
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.parsing import load_yaml
-from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
+from apps.runs.pipeline import MAKE_EXPERTS, MAX_OPERATORS, OperatorChoice
 from apps.tasksets.models import Task, Taskset
 
-PIPELINE = TypeAdapter(Annotated[list[OperatorChoice], Field(max_length=MOST_OPERATORS)])
+PIPELINE = TypeAdapter(Annotated[list[OperatorChoice], Field(max_length=MAX_OPERATORS)])
 OF_ADVANTAGES = ("advantage_above", "advantages")
 BY_TOKEN = ("gae", "gigpo", "reinforce_plus_plus")
 TRIED_AT_ONCE = 200
-MOST_TRIED = 2_000  # tasks of a set that are checked for an accepted one
+MAX_TRIED = 2_000  # tasks of a set that are checked for an accepted one
 
 
 def find_pipeline_problems(plan: RunConfig, project: Project) -> dict[str, str]:
@@ -131,7 +131,7 @@ def _find_rejecting_operators(plan: RunConfig, project: Project) -> dict[str, st
             return {}
         last = reasons[tasks[-1].pk]
     larger = Taskset.objects.filter(
-        project=project, slug__in=plan.taskset_names, size__gt=MOST_TRIED
+        project=project, slug__in=plan.taskset_names, size__gt=MAX_TRIED
     ).exists()
     return (
         {str(places[0]): f"leaves no task of {' or '.join(plan.taskset_names)} to sample: {last}"}
@@ -142,7 +142,7 @@ def _find_rejecting_operators(plan: RunConfig, project: Project) -> dict[str, st
 
 def _first_tasks(project: Project, names: Sequence[str]) -> Iterator[list[Task]]:
     for taskset in Taskset.objects.filter(project=project, slug__in=names).order_by("slug"):
-        for first in range(0, min(taskset.size, MOST_TRIED), TRIED_AT_ONCE):
+        for first in range(0, min(taskset.size, MAX_TRIED), TRIED_AT_ONCE):
             yield list(
                 taskset.tasks.filter(index__gte=first, index__lt=first + TRIED_AT_ONCE).order_by(
                     "index"

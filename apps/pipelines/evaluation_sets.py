@@ -23,8 +23,8 @@ from apps.tasksets.taskset_overlap import iterate_prompts, said_in
 
 log = structlog.get_logger(__name__)
 # Tasks of all sets of a run's pipeline together; their indexes are built while groups wait.
-MOST_TASKS = 50_000
-MOST_HELD = 5_000_000  # 8-grams in all indexes of a process: 12 bytes and about 3 µs each
+MAX_TASKS = 50_000
+MAX_HELD = 5_000_000  # 8-grams in all indexes of a process: 12 bytes and about 3 µs each
 ASK = "also_in"
 
 
@@ -33,7 +33,7 @@ class Index:
 
     def __init__(self, taskset: Taskset) -> None:
         self.pictured: set[int] = set()
-        self.checked = OverlapIndex(self._texts(taskset), MOST_HELD)
+        self.checked = OverlapIndex(self._texts(taskset), MAX_HELD)
 
     def _texts(self, taskset: Taskset) -> Iterator[str]:
         for place, (prompt, follow_ups) in enumerate(iterate_prompts(taskset)):
@@ -82,7 +82,7 @@ def load_index(taskset: Taskset, room: int) -> Index:
     with _lock:
         if taskset.digest not in _held and _sizes.get(taskset.digest, 0) <= room:
             _held[taskset.digest] = _built(taskset)
-        while len(_held) > 1 and sum(index.size for index in _held.values()) > MOST_HELD:
+        while len(_held) > 1 and sum(index.size for index in _held.values()) > MAX_HELD:
             _held.popitem(last=False)
         if _sizes[taskset.digest] > room:
             raise TooMuch(f"has more than {room} 8-grams")
@@ -94,7 +94,7 @@ def _built(taskset: Taskset) -> Index:
     try:
         index = Index(taskset)
     except TooMuch:
-        _sizes[taskset.digest] = MOST_HELD + 1
+        _sizes[taskset.digest] = MAX_HELD + 1
         raise
     _sizes[taskset.digest] = index.size
     return index
@@ -122,7 +122,7 @@ def _indexes(tasksets: Iterable[Taskset]) -> Iterator[tuple[str, Index]]:
     For a set that does not fit, an error is logged; its operator finds no index, and its groups
     wait.
     """
-    room = MOST_HELD
+    room = MAX_HELD
     for taskset in tasksets:
         try:
             index = load_index(taskset, room)
@@ -160,12 +160,12 @@ def find_evaluation_set_problems(
         if (why := _why_not(name, drawn, tasksets))
     }
     size = sum(taskset.size for taskset in tasksets.values())
-    if size > MOST_TASKS and not problems:
+    if size > MAX_TASKS and not problems:
         field = next(iter(names_by_field)).rpartition(".")[0]
         return {
             field: (
                 f"evaluation sets have {size} tasks in total; the maximum for a pipeline is "
-                f"{MOST_TASKS}"
+                f"{MAX_TASKS}"
             )
         }
     return problems

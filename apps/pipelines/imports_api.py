@@ -24,7 +24,7 @@ from apps.accounts.scopes import MayRead, MaySteer
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.runs.config import ConfigError
 from apps.streaming import wakeups
-from apps.tasksets.column_choice import LONGEST_COLUMN, ImportOptions, look_at_rows
+from apps.tasksets.column_choice import MAX_COLUMN_LENGTH, ImportOptions, look_at_rows
 from apps.tasksets.duplicates import CHOICES, KEEP
 from apps.tasksets.import_files import TooManyHeld, create_import
 from apps.tasksets.layouts import BY_NAME, TASKS, layouts_for
@@ -33,7 +33,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
 from apps.tasksets.uploads import upload_name
 
-LARGEST_BYTES = 1000 * 1000 * 1000
+MAX_BYTES = 1000 * 1000 * 1000
 RETRY_S = 60.0
 LAYOUTS = [layout.name for layout in layouts_for(TASKS)]
 
@@ -62,18 +62,18 @@ class ImportChoices(Strict):
         allow_blank=True,
         help_text="If empty, detected from the columns below.",
     )
-    prompt = Text(max_length=LONGEST_COLUMN, required=False)
+    prompt = Text(max_length=MAX_COLUMN_LENGTH, required=False)
     answer = Text(
-        max_length=LONGEST_COLUMN,
+        max_length=MAX_COLUMN_LENGTH,
         required=False,
         allow_blank=True,
         help_text="If empty, tasks have no answer.",
     )
-    domain = Text(max_length=LONGEST_COLUMN, required=False, allow_blank=True)
-    follow_ups = Text(max_length=LONGEST_COLUMN, required=False, allow_blank=True)
-    meta = Text(max_length=LONGEST_COLUMN, required=False, allow_blank=True)
+    domain = Text(max_length=MAX_COLUMN_LENGTH, required=False, allow_blank=True)
+    follow_ups = Text(max_length=MAX_COLUMN_LENGTH, required=False, allow_blank=True)
+    meta = Text(max_length=MAX_COLUMN_LENGTH, required=False, allow_blank=True)
     more_meta = serializers.ListField(
-        child=Text(max_length=LONGEST_COLUMN), required=False, max_length=200
+        child=Text(max_length=MAX_COLUMN_LENGTH), required=False, max_length=200
     )
     answer_key = Text(max_length=60, required=False)
     quarantine = Yes(required=False, help_text="Set bad rows aside instead of rejecting the file.")
@@ -233,7 +233,7 @@ def _wake_importer() -> None:
     transaction.on_commit(lambda: wakeups.send("import_tasksets"), robust=True)
 
 
-@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
+@takes_body(MAX_BYTES + FORM_OVERHEAD)
 class Imports(APIView):
     parser_classes = [MultiPartParser]
 
@@ -264,13 +264,13 @@ class Imports(APIView):
         form = SentFile(data=request.data)
         form.is_valid(raise_exception=True)
         file = form.validated_data["file"]
-        if file.size > LARGEST_BYTES:
+        if file.size > MAX_BYTES:
             raise ValidationError(
                 {
                     "file": [
                         (
                             f"The file is {file.size / 1e6:.0f} MB; the limit is "
-                            f"{LARGEST_BYTES / 1e6:.0f} MB."
+                            f"{MAX_BYTES / 1e6:.0f} MB."
                         )
                     ]
                 }

@@ -11,7 +11,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 
-LONGEST_REASON = 200
+MAX_REASON_LENGTH = 200
 
 
 class OperatorCount(models.Model):
@@ -59,7 +59,7 @@ class OwnExpert(models.Model):
         help_text="Index of the operator in the pipeline, from 0."
     )
     operator = models.CharField(max_length=60)
-    reason = ReasonField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=MAX_REASON_LENGTH)
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -85,7 +85,7 @@ class CutRollout(models.Model):
         help_text="Index of the operator in the pipeline, from 0."
     )
     operator = models.CharField(max_length=60)
-    reason = ReasonField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=MAX_REASON_LENGTH)
     is_silent = models.BooleanField(default=False)
     at = models.DateTimeField(db_default=Now())
 
@@ -110,7 +110,7 @@ def record(group: Group, passes: Sequence[OperatorResult], new_rows: Mapping[int
             rollout_id=cut.sample.rollout,
             place=result.place,
             operator=result.operator,
-            reason=cut.reason[:LONGEST_REASON],
+            reason=cut.reason[:MAX_REASON_LENGTH],
             is_silent=is_silent,
         )
         for result in passes

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_one, retrying
 from apps.buffer.models import Experience, Offspring
-from apps.buffer.models.offspring import LONGEST_REASON
+from apps.buffer.models.offspring import MAX_REASON_LENGTH
 from apps.feedback.experts import expert_experience, find_expert_groups
 from apps.pipelines.applying import OperatorResult
 from apps.pipelines.operators.contract import Made
@@ -24,7 +24,7 @@ from apps.rollouts.payload import Tokens, pack
 from apps.rollouts.turns import Turn, list_turns, store_turns
 from apps.runs.models import Run
 from apps.tasksets.duplicates import digest_content
-from apps.tasksets.growing import LONGEST_SLUG, add_task
+from apps.tasksets.growing import MAX_SLUG_LENGTH, add_task
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
 
@@ -68,7 +68,7 @@ def put(group: Group, rows: Sequence[tuple[OperatorResult, Made]]) -> Counter[in
                 "tokens": row.tokens or parents[row.of.rollout].completion_tokens,
                 "place": result.place,
                 "operator": result.operator,
-                "reason": row.reason[:LONGEST_REASON],
+                "reason": row.reason[:MAX_REASON_LENGTH],
             },
         )
         created[result.place] += is_new
@@ -113,7 +113,7 @@ def _locked_set(run: Run) -> Taskset:
         end = "-hindsight" + (f"-{number}" if number > 1 else "")
         taskset, _ = Taskset.objects.get_or_create(
             project_id=run.project_id,
-            slug=run.slug[: LONGEST_SLUG - len(end)] + end,
+            slug=run.slug[: MAX_SLUG_LENGTH - len(end)] + end,
             defaults={
                 "title": f"Hindsight tasks from answers of {run.slug}"[:200],
                 "source": source,

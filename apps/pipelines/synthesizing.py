@@ -12,7 +12,7 @@ from apps.feedback.models import Preference
 from apps.pipelines import offspring
 from apps.pipelines.applying import OperatorResult
 from apps.pipelines.deciding import Decision
-from apps.pipelines.models import LONGEST_REASON, OwnExpert
+from apps.pipelines.models import MAX_REASON_LENGTH, OwnExpert
 from apps.pipelines.operators.contract import Made
 
 Rows = Sequence[tuple[OperatorResult, Made]]
@@ -48,7 +48,7 @@ def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:
                 rollout_id=row.of.rollout,
                 place=result.place,
                 operator=result.operator,
-                reason=row.reason[:LONGEST_REASON],
+                reason=row.reason[:MAX_REASON_LENGTH],
             )
             for result, row in rows
         ),

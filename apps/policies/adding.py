@@ -17,9 +17,9 @@ from apps.policies.named_models import CATALOGUE
 from apps.policies.server_models import server_path
 from apps.policies.uploads import WEIGHTS, BadUpload, require_uploadable
 
-LONGEST_SLUG = 50
-LONGEST_TITLE = 200
-MOST_OPEN = 5  # imports of one project that are uploading, waiting or running
+MAX_SLUG_LENGTH = 50
+MAX_TITLE_LENGTH = 200
+MAX_OPEN = 5  # imports of one project that are uploading, waiting or running
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}"
 HUB_ID = re.compile(rf"{_PART}/{_PART}")
 REVISION = re.compile(r"[\w-](?:[\w.-]|/(?![./])){0,99}")
@@ -76,10 +76,10 @@ def create_policy_import(project: Project, by: User | None, new_model: NewModel)
 
     Raises NotAddable.
     """
-    slug = new_model.slug.strip() or slugify(new_model.name.replace(".", "-"))[:LONGEST_SLUG]
+    slug = new_model.slug.strip() or slugify(new_model.name.replace(".", "-"))[:MAX_SLUG_LENGTH]
     problems = {**_problems_of_source(new_model), **_problems_of_template(new_model)}
-    if len(new_model.name) > LONGEST_TITLE:
-        problems["title"] = f"The title has more than {LONGEST_TITLE} characters."
+    if len(new_model.name) > MAX_TITLE_LENGTH:
+        problems["title"] = f"The title has more than {MAX_TITLE_LENGTH} characters."
     with transaction.atomic():
         lock_one(Project.objects.filter(pk=project.pk))
         problems |= _problems_of_slug(project, slug) | _problems_of_room(project)
@@ -195,9 +195,9 @@ def _problems_of_slug(
 
 
 def _problems_of_room(project: Project) -> dict[str, str]:
-    if _under_way(project).count() < MOST_OPEN:
+    if _under_way(project).count() < MAX_OPEN:
         return {}
-    return {"project": f"{project.slug} is adding {MOST_OPEN} models already; wait or stop one."}
+    return {"project": f"{project.slug} is adding {MAX_OPEN} models already; wait or stop one."}
 
 
 def _under_way(project: Project) -> QuerySet[PolicyImport]:

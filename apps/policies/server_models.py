@@ -9,8 +9,8 @@ from apps.accounts.contained_paths import UnsafePath, contained_file, contained_
 
 GGUF = ".gguf"
 CONFIG = "config.json"
-MOST_LISTED = 200  # models that a page offers
-MOST_SEEN = 5_000  # entries of folders that are looked at for them
+MAX_LISTED = 200  # models that a page offers
+MAX_SEEN = 5_000  # entries of folders that are looked at for them
 DEEPEST = 3  # levels of folders below the allowed one
 
 
@@ -40,7 +40,7 @@ def listed_models() -> list[str]:
     models: list[str] = []
     pending = [(root, 0)]
     entry_count = 0
-    while pending and len(models) < MOST_LISTED and entry_count < MOST_SEEN:
+    while pending and len(models) < MAX_LISTED and entry_count < MAX_SEEN:
         folder, depth = pending.pop()
         entries = _entries(folder)
         entry_count += len(entries)
@@ -52,7 +52,7 @@ def listed_models() -> list[str]:
         models += [str(Path(entry.path).relative_to(root)) for entry in ggufs if _is_file(entry)]
         if depth < DEEPEST:
             pending += [(Path(entry.path), depth + 1) for entry in entries if _is_folder(entry)]
-    return sorted(models)[:MOST_LISTED]
+    return sorted(models)[:MAX_LISTED]
 
 
 def _entries(folder: Path) -> list[os.DirEntry]:

@@ -16,8 +16,8 @@ from apps.policies.folder import KNOWN_FILES, MANIFEST
 from apps.policies.models import ImportOver, PolicyImport
 from apps.tasksets.import_files import OF_MODELS
 
-MOST_BYTES = 200 * 1000**3  # of all files of one model
-MOST_FILES = 300
+MAX_BYTES = 200 * 1000**3  # of all files of one model
+MAX_FILES = 300
 PIECE_BYTES = 8 * 1024 * 1024  # the largest piece of one request
 HOURS = 24  # unfinished uploads, and files of failed imports, are deleted after so long
 WEIGHTS = (".gguf", ".safetensors")
@@ -39,8 +39,8 @@ def require_uploadable(files: Mapping[str, int]) -> None:
     """Raise BadUpload unless a model can be made of files with these names and sizes."""
     if not files:
         raise BadUpload("Choose the model's files.")
-    if len(files) > MOST_FILES:
-        raise BadUpload(f"A model has at most {MOST_FILES} files.")
+    if len(files) > MAX_FILES:
+        raise BadUpload(f"A model has at most {MAX_FILES} files.")
     for name, size in files.items():
         _require_name(name)
         if size < 1:
@@ -65,8 +65,8 @@ def _require_name(name: str) -> None:
 
 
 def _require_room(size: int) -> None:
-    if size > MOST_BYTES:
-        raise BadUpload(f"The files have {size / 1e9:.1f} GB; at most {MOST_BYTES / 1e9:.0f}.")
+    if size > MAX_BYTES:
+        raise BadUpload(f"The files have {size / 1e9:.1f} GB; at most {MAX_BYTES / 1e9:.0f}.")
     settings.IMPORTS_ROOT.mkdir(mode=0o700, parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.IMPORTS_ROOT).free
     if free < size:

@@ -21,12 +21,12 @@ from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.rewards.models import Rescoring
 from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
-from apps.rewards.rescoring.choosing import MOST, WHOLE, Chosen
+from apps.rewards.rescoring.choosing import MAX_ROLLOUTS, WHOLE, Chosen
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.schemas import Nothing
 
-MOST_SCORERS = 100
+MAX_SCORERS = 100
 
 
 class RescoringDocument(serializers.ModelSerializer):
@@ -69,7 +69,7 @@ class ChosenRollouts(Strict):
     )
     low = Number(required=False)
     high = Number(required=False)
-    most = Whole(required=False, min_value=1, max_value=MOST)
+    most = Whole(required=False, min_value=1, max_value=MAX_ROLLOUTS)
 
 
 class NewRescoring(Strict):
@@ -77,7 +77,7 @@ class NewRescoring(Strict):
 
     rewards = serializers.ListField(
         child=serializers.DictField(),
-        max_length=MOST_SCORERS,
+        max_length=MAX_SCORERS,
         help_text=("Scorers in the format of a run's `rewards`."),
     )
     chosen = ChosenRollouts(required=False)

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-LONGEST = 400  # characters of a text that names one date
+MAX_TEXT_LENGTH = 400  # characters of a text that names one date
 _MONTHS = """
 january jan januar janvier enero janeiro gennaio января январь
 february feb februar février fevrier febrero fevereiro febbraio февраля февраль
@@ -79,14 +79,14 @@ def _read(match: re.Match) -> Date | None:
 
 def date_of(text: str) -> Date | None:
     """Return the date if the whole text is one; else None."""
-    match = _table()[0].fullmatch(text.strip(" .*$")) if len(text) <= LONGEST else None
+    match = _table()[0].fullmatch(text.strip(" .*$")) if len(text) <= MAX_TEXT_LENGTH else None
     return _read(match) if match else None
 
 
 def is_date(text: str, reference: str) -> bool:
     """Tell whether the text names one date and no other number, and it is the reference's."""
     expected = date_of(reference)
-    if expected is None or len(text) > LONGEST:
+    if expected is None or len(text) > MAX_TEXT_LENGTH:
         return False
     matches = list(_table()[0].finditer(text))
     if len(matches) != 1:

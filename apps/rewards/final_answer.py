@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from apps.accounts import strict_json
 from apps.rewards import unmarked_answers
-from apps.rewards.unmarked_answers import LONGEST, strip_marks
+from apps.rewards.unmarked_answers import MAX_ANSWER_LENGTH, strip_marks
 
 T = TypeVar("T")
 LINE = "the last line"  # where an answer stands that is not marked
-MOST = 50  # answers of one kind that are looked at; more are no answer
+MAX_ANSWERS = 50  # answers of one kind that are looked at; more are no answer
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=[{\d\\-]|[A-Za-z](?![A-Za-z]))")
 _WORD = re.compile(r"-?(?:\d[\d.,]*\d|\d|[A-Za-z]|\\[A-Za-z]+)")
 _HASHES = re.compile(r"(?<!#)####(?!#)[ \t]*(\S[^\n]*)")
@@ -94,9 +94,9 @@ def final_answer(response: str) -> FinalAnswer | None:
 def _in_json(text: str) -> FinalAnswer | None:
     """Read a reply that is all one JSON object, or a block of it, by its one field of an answer."""
     text = text.strip()
-    if fenced := _FENCED.fullmatch(text[-LONGEST:]):
+    if fenced := _FENCED.fullmatch(text[-MAX_ANSWER_LENGTH:]):
         text = fenced[1].strip()
-    if len(text) > LONGEST or not (text.startswith("{") and text.endswith("}")):
+    if len(text) > MAX_ANSWER_LENGTH or not (text.startswith("{") and text.endswith("}")):
         return None
     try:
         fields = strict_json.decode_json(text)
@@ -152,7 +152,7 @@ def _boxes(text: str) -> tuple[list[str], bool, bool]:
     is_cut = False
     is_together = True
     # Each is read up to its end: boxes that never close must be few.
-    for match in list(_BOX.finditer(text))[-2 * MOST :]:
+    for match in list(_BOX.finditer(text))[-2 * MAX_ANSWERS :]:
         if match.start() < end:
             continue
         before = end
@@ -192,7 +192,7 @@ def _content(text: str, start: int) -> tuple[str | None, int]:
 def _closing_brace(text: str, start: int) -> int:
     """Return where the brace that opens here is closed; -1 where it is not."""
     depth = 0
-    for place in range(start, min(len(text), start + LONGEST)):
+    for place in range(start, min(len(text), start + MAX_ANSWER_LENGTH)):
         sign = text[place]
         if sign in "{}" and (place == 0 or text[place - 1] != "\\"):
             depth += 1 if sign == "{" else -1
@@ -210,9 +210,9 @@ def _unwrap_box(text: str) -> str:
 def hashes(text: str) -> list[str]:
     """List what follows each ####, without headings of sections."""
     text = text.rstrip()
-    matches = list(_HASHES.finditer(text))[-MOST:] if "####" in text else []
+    matches = list(_HASHES.finditer(text))[-MAX_ANSWERS:] if "####" in text else []
     return [
-        strip_marks(match[1][:LONGEST])
+        strip_marks(match[1][:MAX_ANSWER_LENGTH])
         for match in matches
         if match.end() == len(text) or not _HEADING.match(match[1])
     ]
@@ -235,7 +235,11 @@ def inside_tags(text: str) -> list[str]:
     """List what stands in the last answer tags."""
     if "</answer>" not in text.lower():
         return []
-    return [content.strip() for content in _TAGS.findall(text)[-MOST:] if len(content) <= LONGEST]
+    return [
+        content.strip()
+        for content in _TAGS.findall(text)[-MAX_ANSWERS:]
+        if len(content) <= MAX_ANSWER_LENGTH
+    ]
 
 
 def last_line(text: str) -> FinalAnswer | None:

@@ -15,7 +15,7 @@ from apps.rewards.spoken_language import language_of
 
 Arguments = Mapping[str, Any]
 AROUND = 0.1  # of a number that a count may be off where "around" is asked for
-LONGEST = 400_000  # characters that are looked at
+MAX_REPLY_LENGTH = 400_000  # characters that are looked at
 _WORD = re.compile(r"\w+")
 _ABBREVIATION = re.compile(
     r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|cf|No|Fig|approx|a\.m|p\.m|[A-Z])\.$"
@@ -32,7 +32,7 @@ ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 def follows(name: str, arguments: Arguments, reply: str) -> bool | None:
     """Return whether the reply follows the instruction; None if that cannot be decided."""
-    text = reply[:LONGEST].strip()
+    text = reply[:MAX_REPLY_LENGTH].strip()
     return CHECKS[name](text, arguments) if text else False
 
 

@@ -14,7 +14,7 @@ NUMBER = re.compile(
     r"(?![\w]|[.,][0-9])",
     re.ASCII,
 )
-LONGEST = 4_000  # characters of an answer in which numbers are looked for
+MAX_ANSWER_LENGTH = 4_000  # characters of an answer in which numbers are looked for
 _FRACTION = re.compile(
     r"\\[dt]?frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}"
     r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
@@ -71,7 +71,7 @@ def _answer_numbers(text: str, words: bool) -> list[Number]:
 
 
 def _numbers(text: str, words: bool) -> list[Number]:
-    text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
+    text = text[:MAX_ANSWER_LENGTH].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
     text = _APOSTROPHES.sub(_join_digits, _GROUPED.sub(_join_digits, _CALCULATION.sub("", text)))
     text = _join_digits(text_alone) if (text_alone := _GROUP_ALONE.fullmatch(text)) else text
     text = _SCIENTIFIC.sub(_powers, _DECIMAL_COMMA.sub(r"\1.\2", text))

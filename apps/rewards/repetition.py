@@ -5,15 +5,15 @@ import re
 from apps.tasksets.words import iterate_words
 
 # Characters; what is longer is read letter by letter, as are loops without blanks.
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 # One sign again and again, without those of which rules and tables are drawn.
 _LOOP = re.compile(r"((?![-=_*#|+~.])[^\w\s])\1{15,}")
-LONGEST = 400_000  # characters that are looked at
+MAX_REPLY_LENGTH = 400_000  # characters that are looked at
 
 
 def ngrams(text: str, n: int) -> tuple[int, int]:
     """Count the n-grams of lower-case words, and how many of them are distinct."""
-    words = _words(text[:LONGEST])
+    words = _words(text[:MAX_REPLY_LENGTH])
     total = max(0, len(words) - n + 1)
     return total, len(set(zip(*(words[start:] for start in range(n)), strict=False)))
 
@@ -30,5 +30,5 @@ def _words(text: str) -> list[str]:
     return [
         part
         for word in iterate_words(text)
-        for part in ([word] if len(word) <= LONGEST_WORD else word)
+        for part in ([word] if len(word) <= MAX_WORD_LENGTH else word)
     ]

@@ -8,7 +8,7 @@ import re
 
 from apps.rewards import number_words
 
-LONGEST = 100  # characters
+MAX_TEXT_LENGTH = 100  # characters
 _DENOMINATORS = {
     word: value
     for value, words in {
@@ -58,7 +58,7 @@ _DECIMAL = re.compile(
 
 def in_figures(text: str) -> str:
     """Return the value as LaTeX of figures, "-\\frac{2}{3}"; "" for what is no such value."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_TEXT_LENGTH:
         return ""
     plain = " ".join(text.lower().replace("‑", "-").split()).rstrip(" .!")
     plain = plain.replace("-and-a-", " and a ")

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
-LONGEST = 20_000  # characters that are read
-FEWEST_LETTERS = 2
-FEWEST_WORDS = 2  # common words of a language, and so many more than of any other
+MAX_TEXT_LENGTH = 20_000  # characters that are read
+MIN_LETTERS = 2
+MIN_WORDS = 2  # common words of a language, and so many more than of any other
 SCRIPTS = {
     "THAI": "th",
     "BENGALI": "bn",
@@ -61,7 +61,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 
 def language_of(text: str) -> str:
     """Return the code of the text's language, as "en"; "" where it cannot be told."""
-    text = text[:LONGEST].lower()
+    text = text[:MAX_TEXT_LENGTH].lower()
     script = _script(text)
     if script in SCRIPTS:
         return SCRIPTS[script]
@@ -75,7 +75,7 @@ def _script(text: str) -> str:
     """Return the script of most letters; Japanese has Chinese signs, too."""
     letters = [sign for sign in text if sign.isalpha()]
     names = Counter(_script_of(letter) for letter in letters)
-    if len(letters) < FEWEST_LETTERS:
+    if len(letters) < MIN_LETTERS:
         return ""
     kana = names["HIRAGANA"] + names["KATAKANA"]
     if kana and 2 * (kana + names["CJK"]) > len(letters):
@@ -95,5 +95,5 @@ def _language_by_words(text: str, script: str) -> str:
         for code, words in WORDS[script].items()
     }
     (first, first_count), (_, second_count) = Counter(counts).most_common(2)
-    is_clear = first_count >= FEWEST_WORDS and first_count > second_count
+    is_clear = first_count >= MIN_WORDS and first_count > second_count
     return first if is_clear else ""

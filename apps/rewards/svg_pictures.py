@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import numpy
 from PIL import Image
 
-LONGEST = 20_000  # characters of markup
-MOST_ELEMENTS = 500
+MAX_MARKUP_LENGTH = 20_000  # characters of markup
+MAX_ELEMENTS = 500
 DEEPEST = 32
 SIDE = 128  # pixels of the longer side on which pictures are compared
 WINDOW = 7  # pixels; Wang et al. 2004 take 8 or a Gaussian of 11
@@ -86,8 +86,8 @@ def draw_svg(svg: str) -> Image.Image:
 
 
 def _parse_svg(svg: str) -> ElementTree.Element:
-    if len(svg) > LONGEST:
-        raise NoDrawing(f"longer than {LONGEST} characters")
+    if len(svg) > MAX_MARKUP_LENGTH:
+        raise NoDrawing(f"longer than {MAX_MARKUP_LENGTH} characters")
     if refused := REFUSED.search(svg):
         raise NoDrawing(f"{refused.group().strip()[:20]!r} is not supported")
     try:
@@ -98,8 +98,8 @@ def _parse_svg(svg: str) -> ElementTree.Element:
         name = element.tag.rpartition("}")[2]
         if name not in ELEMENTS:
             raise NoDrawing(f"<{name[:30]}> is not supported")
-        if count > MOST_ELEMENTS or depth > DEEPEST:
-            raise NoDrawing(f"more than {MOST_ELEMENTS} elements, or nested deeper than {DEEPEST}")
+        if count > MAX_ELEMENTS or depth > DEEPEST:
+            raise NoDrawing(f"more than {MAX_ELEMENTS} elements, or nested deeper than {DEEPEST}")
     return root
 
 

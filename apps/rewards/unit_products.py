@@ -7,7 +7,7 @@ say is never of the same dimension, so the task's own unit decides between them.
 import re
 from functools import cache
 
-LONGEST = 12  # letters of symbols that stand together
+MAX_SYMBOLS_LENGTH = 12  # letters of symbols that stand together
 _SYMBOLS = frozenset(
     (
         *("m", "km", "dm", "cm", "mm", "nm", "g", "kg", "mg", "s", "h", "min", "A", "mA", "K"),
@@ -42,7 +42,7 @@ def _spaced(match: re.Match) -> str:
 
 
 def _product(word: str, is_composed: bool) -> str:
-    if word in _SYMBOLS or len(word) > LONGEST or not (is_composed or word[0].isupper()):
+    if word in _SYMBOLS or len(word) > MAX_SYMBOLS_LENGTH or not (is_composed or word[0].isupper()):
         return word
     return " ".join(_split(word)) or word
 

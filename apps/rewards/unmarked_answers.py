@@ -9,7 +9,7 @@ import re
 from apps.rewards import corrections, number_words
 from apps.rewards.altered_numbers import is_altered
 
-LONGEST = 2_000  # characters of one answer
+MAX_ANSWER_LENGTH = 2_000  # characters of one answer
 LINES = 8  # from the end, in which an announced answer may be followed by other words
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ANNOUNCED = re.compile(
@@ -224,14 +224,16 @@ _STOPS = frozenset(
 
 def list_answers(text: str) -> list[str]:
     """List what the text gives as the answer; different ones are several answers."""
-    if minerva := _minerva_answer(text[-4 * LONGEST :]):
+    if minerva := _minerva_answer(text[-4 * MAX_ANSWER_LENGTH :]):
         return [minerva]
-    if len(text.strip().rpartition("\n")[2]) > LONGEST:
+    if len(text.strip().rpartition("\n")[2]) > MAX_ANSWER_LENGTH:
         return []
-    text = corrections.last_statement(text[-4 * LONGEST :].strip())
+    text = corrections.last_statement(text[-4 * MAX_ANSWER_LENGTH :].strip())
     text = _PLUS_OR_MINUS.sub("±", _GOES_ON.sub("…", _ROWS.sub("], [", text)))
     lines = [_HEADING.sub("", line.strip()) for line in text.splitlines()]
-    lines = [line for line in lines if re.search(r"[\w∞∅]", line) and len(line) <= LONGEST]
+    lines = [
+        line for line in lines if re.search(r"[\w∞∅]", line) and len(line) <= MAX_ANSWER_LENGTH
+    ]
     if not lines:
         return []
     if question := _QUESTION.search(lines[-1]):
@@ -271,7 +273,9 @@ def _minerva_answer(text: str) -> str:
         return ""
     answers = text[start:end].strip()
     announced = (
-        _announced_answers(answers) if len(answers) <= LONGEST and "\n\n" not in answers else []
+        _announced_answers(answers)
+        if len(answers) <= MAX_ANSWER_LENGTH and "\n\n" not in answers
+        else []
     )
     return announced[-1] if announced else ""
 

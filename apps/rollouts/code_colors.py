@@ -14,7 +14,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.lexers.shell import BashLexer
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, String, _TokenType
 
-LONGEST = 10_000  # characters of one block
+MAX_BLOCK_LENGTH = 10_000  # characters of one block
 LEXERS: dict[str, type[Lexer]] = {
     "python": PythonLexer,
     "py": PythonLexer,
@@ -50,7 +50,7 @@ def colored(code: str, info: str) -> str:
     """
     language = info.strip().split(maxsplit=1)[0].lower() if info.strip() else ""
     lexer = LEXERS.get(language.strip("{.}"))
-    if lexer is None or len(code) > LONGEST:
+    if lexer is None or len(code) > MAX_BLOCK_LENGTH:
         raise NotColored
     tokens = lexer(stripnl=False, ensurenl=False).get_tokens(code)
     return "".join(_color_token(kind, text) for kind, text in tokens)

@@ -11,9 +11,9 @@ from xml.etree.ElementTree import Element
 from django.utils.html import escape
 from latex2mathml.converter import convert_to_element
 
-LONGEST = 2_000  # characters of one formula
+MAX_FORMULA_LENGTH = 2_000  # characters of one formula
 DEEPEST = 60  # nested elements
-MOST_ELEMENTS = 3_000
+MAX_ELEMENTS = 3_000
 # Commands that define others: a few of them can expand to gigabytes.
 DEFINES = re.compile(
     r"\\(?:(?:re|provide)?newcommand|renew|def|gdef|edef|let|Declare\w+|newenv\w+)"
@@ -76,7 +76,7 @@ def mathml(latex: str, is_block: bool) -> str:
 
     Raises NoFormula for what is too long, defines commands, or is no LaTeX.
     """
-    if len(latex) > LONGEST or DEFINES.search(latex):
+    if len(latex) > MAX_FORMULA_LENGTH or DEFINES.search(latex):
         raise NoFormula
     source = ENVIRONMENTS.sub(r"\\\1{split}", latex)
     try:
@@ -91,7 +91,7 @@ class _Writer:
     """Write an element tree as text, with a limit on its size."""
 
     def __init__(self) -> None:
-        self.left = MOST_ELEMENTS
+        self.left = MAX_ELEMENTS
 
     def written(self, element: Element, depth: int = 0) -> str:
         self.left -= 1

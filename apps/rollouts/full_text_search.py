@@ -18,12 +18,12 @@ from django.db.models.sql.compiler import SQLCompiler
 
 PART = 12  # bits: 4,096 ids in a part
 # Characters of a text that are searched: what a tsvector holds, whatever they are.
-LONGEST = 100_000
-MOST_WORDS = 20
-SHORTEST_BEGINNING = 3  # letters before a *
+MAX_TEXT_LENGTH = 100_000
+MAX_WORDS = 20
+MIN_PREFIX_LENGTH = 3  # letters before a *
 # Must equal the index's expression, or the index is not used.
 WORDS = (
-    f"(to_tsvector('simple', left({{text}}, {LONGEST})) || array_to_tsvector("
+    f"(to_tsvector('simple', left({{text}}, {MAX_TEXT_LENGTH})) || array_to_tsvector("
     f"ARRAY[' run ' || {{run}}::text, ' part ' || ({{pk}} >> {PART})::text]))"
 )
 TERM = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
@@ -74,10 +74,10 @@ class ParsedQuery:
         """
         terms = [_term(*groups) for groups in TERM.findall(typed)]
         terms = [term for term in terms if re.search(r"\w", term.text)]
-        if len(terms) > MOST_WORDS:
-            raise NoWords(f"has {len(terms)} words; the maximum is {MOST_WORDS}")
-        if any(term.is_beginning and len(term.text) < SHORTEST_BEGINNING for term in terms):
-            raise NoWords(f"needs at least {SHORTEST_BEGINNING} letters before a *")
+        if len(terms) > MAX_WORDS:
+            raise NoWords(f"has {len(terms)} words; the maximum is {MAX_WORDS}")
+        if any(term.is_beginning and len(term.text) < MIN_PREFIX_LENGTH for term in terms):
+            raise NoWords(f"needs at least {MIN_PREFIX_LENGTH} letters before a *")
         if any(term.is_phrase and term.is_absent for term in terms):
             raise NoWords("can exclude only single words, not phrases")
         query = _as_query(terms) if terms else ""

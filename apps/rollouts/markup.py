@@ -29,8 +29,10 @@ from apps.rollouts import formulas
 from apps.rollouts.code_colors import NotColored, colored
 from apps.rollouts.formulas import NoFormula, mathml
 
-LONGEST = 200_000  # characters rendered as markdown; beyond that it is shown as plain text
-MOST_DRAWN = 30_000  # characters of formulas and colored code; the rest is shown as it is written
+MAX_FORMULA_LENGTH = (
+    200_000  # characters rendered as markdown; beyond that it is shown as plain text
+)
+MAX_DRAWN = 30_000  # characters of formulas and colored code; the rest is shown as it is written
 DEEPEST = 40  # nested quotes and lists; limits parser bombs
 TAGS = {
     "p",
@@ -96,7 +98,7 @@ def _formula(state: StateInline, silent: bool) -> bool:
     for opening, closing, is_block in DELIMITERS:
         if state.src.startswith(opening, state.pos):
             begin = state.pos + len(opening)
-            end = state.src.find(closing, begin, begin + formulas.LONGEST)
+            end = state.src.find(closing, begin, begin + formulas.MAX_FORMULA_LENGTH)
             if end <= begin or (opening == "$" and not _is_in_dollars(state.src, begin, end)):
                 continue
             if not silent:
@@ -129,7 +131,7 @@ def _formula_block(state: StateBlock, first: int, last: int, silent: bool) -> bo
     else:
         return False
     begin = start + len(opening)
-    limit = min(state.eMarks[last - 1], begin + formulas.LONGEST)
+    limit = min(state.eMarks[last - 1], begin + formulas.MAX_FORMULA_LENGTH)
     end = state.src.find(closing, begin, limit)
     if end <= begin:
         return False
@@ -211,9 +213,9 @@ _parser.block.ruler.before(
 
 def markup(text: str) -> SafeString:
     """Return safe HTML of a model's text; never raises."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_FORMULA_LENGTH:
         return mark_safe(f"<pre>{escape(text)}</pre>")
-    env: dict[str, Any] = {"nonce": f"mark{secrets.token_hex(16)}", "safe": [], "left": MOST_DRAWN}
+    env: dict[str, Any] = {"nonce": f"mark{secrets.token_hex(16)}", "safe": [], "left": MAX_DRAWN}
     clean = nh3.clean(
         _parser.render(text, env),
         tags=TAGS,

@@ -15,7 +15,7 @@ from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 
-MOST_LOOKS = 1_000  # the most checks per opening: the run's row is locked meanwhile
+MAX_CHECKS = 1_000  # the most checks per opening: the run's row is locked meanwhile
 
 
 class NothingToDraw(Exception):
@@ -39,13 +39,13 @@ Sieve = Callable[[Run, RunConfig, Sequence[Task]], CheckedTasks]
 def sifted(run: Run, plan: RunConfig, draws: Sequence[int], sieve: Sieve) -> list[Task]:
     """Return the tasks of these draws, all accepted.
 
-    Returns none when `MOST_LOOKS` tasks were checked before enough were accepted. Call it with the
+    Returns none when `MAX_CHECKS` tasks were checked before enough were accepted. Call it with the
     run's row locked, in the transaction that opens the draws' groups. Tasks that were excluded by
     then stay excluded. Raises NothingToDraw.
     """
     let_through: set[int] = set()
     looks = 0
-    while looks < MOST_LOOKS:
+    while looks < MAX_CHECKS:
         before = transaction.savepoint()
         tasks = sample_tasks(run, plan, draws)
         new = list({task.pk: task for task in tasks if task.pk not in let_through}.values())

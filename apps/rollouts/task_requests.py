@@ -15,7 +15,7 @@ from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task, Taskset
 
-MOST_WAITING = 200
+MAX_WAITING = 200
 
 
 class TaskRequestQuerySet(models.QuerySet):
@@ -90,8 +90,8 @@ class TaskRequest(models.Model):
             )
         if run.left_out.filter(task=task).exists():
             raise NotPossible(f"task {index:,} is left out of run {run.slug}")
-        if run.task_requests.waiting().count() >= MOST_WAITING:
-            raise NotPossible(f"{MOST_WAITING} tasks already wait to be sampled")
+        if run.task_requests.waiting().count() >= MAX_WAITING:
+            raise NotPossible(f"{MAX_WAITING} tasks already wait to be sampled")
         _, is_new = cls.objects.get_or_create(
             run=run, task=task, draw_index=None, defaults={"by": by}
         )

@@ -14,7 +14,7 @@ from apps.tasksets.models import Task
 from apps.tasksets.selection.bots import evidence
 
 # The log of the least share left of a belief: PostgreSQL refuses numbers that underflow.
-LEAST_LOG = -600.0
+MIN_LOG = -600.0
 RATES = {"all": F("rate"), "recent": (F("alpha") - 1.0) / (F("alpha") + F("beta") - 2.0)}
 
 
@@ -112,7 +112,7 @@ class TaskRecord(models.Model):
             if free is None:
                 rounds.append(free := {})
             free[result.task_id] = result
-        log_retention = LEAST_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
+        log_retention = MIN_LOG if beliefs.forgetting == 1 else math.log1p(-beliefs.forgetting)
         for by_task in rounds:
             columns = zip(*(_row(result, beliefs) for result in by_task.values()), strict=True)
             with connection.cursor() as cursor:
@@ -122,7 +122,7 @@ class TaskRecord(models.Model):
                         "run": run_id,
                         "per_step": groups_per_step,
                         "kept": log_retention,
-                        "least": LEAST_LOG,
+                        "least": MIN_LOG,
                         **dict(zip(COLUMNS, map(list, columns), strict=True)),
                     },
                 )

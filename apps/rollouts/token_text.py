@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-LARGEST_FILE = 64 * 2**20
+MAX_TOOL_FILE_BYTES = 64 * 2**20
 CLOSING = ".,!?;:'’)"
 
 
@@ -31,7 +31,7 @@ def load_vocabulary(folder: str) -> Vocabulary | None:
         stat = path.stat()
     except OSError:
         return None
-    return _read(str(path), stat.st_mtime_ns) if stat.st_size <= LARGEST_FILE else None
+    return _read(str(path), stat.st_mtime_ns) if stat.st_size <= MAX_TOOL_FILE_BYTES else None
 
 
 def texts(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:

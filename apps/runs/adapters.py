@@ -4,7 +4,7 @@ from apps.policies.layers import adaptable_layers, missing_targets, short_names
 from apps.policies.models import Policy
 from apps.runs.config import RunConfig
 
-MOST_NAMED = 30
+MAX_LISTED_NAMES = 30
 
 
 def find_lora_problems(plan: RunConfig, policy: Policy) -> dict[str, str]:
@@ -16,7 +16,9 @@ def find_lora_problems(plan: RunConfig, policy: Policy) -> dict[str, str]:
     if not missing:
         return {}
     names = short_names(layers)
-    available = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    wrong = ", ".join(repr(target[:60]) for target in missing[:MOST_NAMED])
+    available = ", ".join(names[:MAX_LISTED_NAMES]) + (
+        ", …" if len(names) > MAX_LISTED_NAMES else ""
+    )
+    wrong = ", ".join(repr(target[:60]) for target in missing[:MAX_LISTED_NAMES])
     words = f"policy {policy.slug!r} has no layer {wrong}; it has {available or 'none'}"
     return {"lora.target_modules": words}

@@ -15,11 +15,11 @@ from apps.runs.algorithms.algorithm import Algorithm
 from apps.runs.algorithms.section import Positive, Section
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.budget import Budget
-from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
+from apps.runs.evaluation import MAX_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
 from apps.runs.optimizer import Optimizer
 from apps.runs.people import People
-from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
+from apps.runs.pipeline import MAKE_EXPERTS, MAX_OPERATORS, OperatorChoice
 from apps.runs.precision import Precision
 from apps.runs.processes import Processes
 from apps.runs.reading import Reading
@@ -32,7 +32,7 @@ from apps.runs.serving import Serve
 from apps.runs.vllm import Vllm
 from apps.tasksets.judged_by import Kind
 
-MOST_PROBLEMS = 50  # that an error names
+MAX_PROBLEMS = 50  # that an error names
 
 
 class ConfigError(ValueError):
@@ -42,9 +42,9 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, problems: dict[str, str]) -> None:
-        self.problems = dict(itertools.islice(problems.items(), MOST_PROBLEMS))
-        if len(problems) > MOST_PROBLEMS:
-            words = f"has {len(problems):,} problems; these are the first {MOST_PROBLEMS}"
+        self.problems = dict(itertools.islice(problems.items(), MAX_PROBLEMS))
+        if len(problems) > MAX_PROBLEMS:
+            words = f"has {len(problems):,} problems; these are the first {MAX_PROBLEMS}"
             self.problems["configuration"] = words
         lines = (f"{field}: {problem}" for field, problem in self.problems.items())
         super().__init__("; ".join(lines))
@@ -255,7 +255,7 @@ class RunConfig(Section):
     )
     pipeline: tuple[OperatorChoice, ...] = Field(
         (),
-        max_length=MOST_OPERATORS,
+        max_length=MAX_OPERATORS,
         description=(
             "Operators between rollout and training, in order. If empty, everything passes "
             "unchanged."
@@ -286,7 +286,7 @@ class RunConfig(Section):
     )
     evaluations: tuple[Scheduled, ...] = Field(
         (),
-        max_length=MOST_SCHEDULES,
+        max_length=MAX_SCHEDULES,
         description=(
             "Automatic evaluations: which versions, on which tasks. If empty, there are none."
         ),

@@ -10,7 +10,7 @@ from pydantic.main import IncEx
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.scorer_choice import ScorerChoice
 
-MOST_SCHEDULES = 20
+MAX_SCHEDULES = 20
 # What evaluations of one set may differ in and still be compared.
 NOT_ASKED: dict[str, IncEx | bool] = {
     **dict.fromkeys(

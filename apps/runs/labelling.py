@@ -13,8 +13,8 @@ from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 
 TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,29}")
-MOST_TAGS = 20
-LONGEST_NOTES = 20_000
+MAX_TAGS = 20
+MAX_NOTES_LENGTH = 20_000
 AT_WORK = (Run.State.RUNNING, Run.State.PAUSED)
 
 
@@ -29,8 +29,8 @@ def tags_in(text: str) -> list[str]:
             f"{wrong[0]!r} is not a valid tag: use up to 30 of a-z, 0-9, dot, dash and underscore, "
             "and begin with a-z or 0-9"
         )
-    if len(tags) > MOST_TAGS:
-        raise ValueError(f"there are {len(tags)} tags; a run can have at most {MOST_TAGS}")
+    if len(tags) > MAX_TAGS:
+        raise ValueError(f"there are {len(tags)} tags; a run can have at most {MAX_TAGS}")
     return tags
 
 
@@ -53,7 +53,7 @@ def untag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
 def label(run: Run, words: list[str], notes: str, by: User | None) -> int:
     """Replace tags and notes."""
     return _change_labels(
-        [run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:LONGEST_NOTES]}
+        [run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:MAX_NOTES_LENGTH]}
     )
 
 
@@ -99,8 +99,8 @@ def _change_labels(
 
 
 def _few(run: Run, tags: set[str]) -> list[str]:
-    if len(tags) > MOST_TAGS:
-        raise NotPossible(f"run {run.slug} would have {len(tags)} tags; the maximum is {MOST_TAGS}")
+    if len(tags) > MAX_TAGS:
+        raise NotPossible(f"run {run.slug} would have {len(tags)} tags; the maximum is {MAX_TAGS}")
     return sorted(tags)
 
 

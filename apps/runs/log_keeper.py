@@ -38,10 +38,10 @@ LINES_AT_ONCE = 500
 GATHER_S = 0.3
 RETRY_S = 2.0
 IDLE_S = 60.0
-LONGEST_VALUE = 2_000
-LONGEST_TRACEBACK = 8_000
-MOST_FIELDS = 40
-MOST_ITEMS = 100
+MAX_VALUE_LENGTH = 2_000
+MAX_TRACEBACK_LENGTH = 8_000
+MAX_FIELDS = 40
+MAX_ITEMS = 100
 HIDDEN = "[secret]"
 SECRET_NAMES = re.compile(
     r"pass(word|wd|phrase)?$|secret|authorization|cookie|api_?key|credential|(^|_)token$",
@@ -233,7 +233,9 @@ def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
     if isinstance(event.get("run"), str):
         fields["run"] = event["run"]
     if error := _traceback_of(record, event):
-        fields["traceback"] = shorten_value(error[-LONGEST_TRACEBACK:], longest=LONGEST_TRACEBACK)
+        fields["traceback"] = shorten_value(
+            error[-MAX_TRACEBACK_LENGTH:], longest=MAX_TRACEBACK_LENGTH
+        )
     run_id = event.get("run_id")
     return {
         "at": datetime.fromtimestamp(record.created, UTC),
@@ -241,7 +243,7 @@ def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
         "event": shorten_value(event.get("event", ""), longest=200),
         "logger": record.name[:100],
         "run_id": run_id if isinstance(run_id, int) else None,
-        "fields": dict(list(fields.items())[:MOST_FIELDS]),
+        "fields": dict(list(fields.items())[:MAX_FIELDS]),
     }
 
 
@@ -256,7 +258,7 @@ def _traceback_of(record: logging.LogRecord, event: Mapping[str, Any]) -> str:
     )
 
 
-def shorten_value(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
+def shorten_value(value: Any, name: str = "", longest: int = MAX_VALUE_LENGTH) -> Any:
     """Convert a value for a JSON column: short, without zero bytes and without secrets."""
     if SECRET_NAMES.search(name):
         return HIDDEN
@@ -267,10 +269,10 @@ def shorten_value(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> A
     if isinstance(value, Mapping):
         return {
             str(key)[:60]: shorten_value(inner, str(key), longest)
-            for key, inner in list(value.items())[:MOST_ITEMS]
+            for key, inner in list(value.items())[:MAX_ITEMS]
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [shorten_value(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
+        return [shorten_value(inner, "", longest) for inner in list(value)[:MAX_ITEMS]]
     text = (
         str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()
     )  # no half of a character

@@ -15,14 +15,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.body_limits import takes_body
-from apps.accounts.documents import LARGEST_ID, Choice, Strict, Text, Whole
+from apps.accounts.documents import MAX_ID, Choice, Strict, Text, Whole
 from apps.accounts.listing import Paged, Query, list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.policies.adding import (
-    LONGEST_TITLE,
+    MAX_TITLE_LENGTH,
     OWN,
     NewModel,
     NotAddable,
@@ -32,7 +32,7 @@ from apps.policies.adding import (
 from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
 from apps.policies.models import ImportOver, Policy, PolicyImport
 from apps.policies.uploads import (
-    MOST_FILES,
+    MAX_FILES,
     PIECE_BYTES,
     BadUpload,
     WrongOffset,
@@ -87,12 +87,12 @@ class NewModelDocument(TemplateChoice):
         help_text="Branch, tag or commit of the Hub. Empty: main.",
     )
     slug = Text(max_length=50, required=False, allow_blank=True, default="")
-    title = Text(max_length=LONGEST_TITLE, required=False, allow_blank=True, default="")
+    title = Text(max_length=MAX_TITLE_LENGTH, required=False, allow_blank=True, default="")
     files = serializers.DictField(
-        child=Whole(min_value=0, max_value=LARGEST_ID),
+        child=Whole(min_value=0, max_value=MAX_ID),
         required=False,
         default=dict,
-        help_text=f"Of an upload: the bytes of each file, by name. At most {MOST_FILES} files.",
+        help_text=f"Of an upload: the bytes of each file, by name. At most {MAX_FILES} files.",
     )
 
 
@@ -194,7 +194,7 @@ class ReceivedPiece(serializers.Serializer[Any]):
 
 class PieceQuery(Query):
     offset = serializers.IntegerField(
-        min_value=0, max_value=LARGEST_ID, help_text="Byte of the file at which the piece begins."
+        min_value=0, max_value=MAX_ID, help_text="Byte of the file at which the piece begins."
     )
 
 

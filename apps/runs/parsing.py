@@ -15,9 +15,9 @@ from pydantic_core import ErrorDetails
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.refusals.plan import refusals
 
-LARGEST_FILE_BYTES = 256 * 1024
-MOST_VALUES = 5_000  # keys and values of a configuration, with all that they hold
-LONGEST_QUOTE = 100  # characters of a key or value that an error repeats
+MAX_FILE_BYTES = 256 * 1024
+MAX_VALUES = 5_000  # keys and values of a configuration, with all that they hold
+MAX_QUOTE_LENGTH = 100  # characters of a key or value that an error repeats
 
 
 def parse_config(data: object) -> RunConfig:
@@ -58,10 +58,10 @@ def _require_bounded(data: dict[str, Any]) -> None:
             waiting.extend(value.values())
         elif isinstance(value, list | tuple):
             waiting.extend(value)
-        if values + len(waiting) > MOST_VALUES:
-            raise ConfigError({"configuration": f"has more than {MOST_VALUES:,} keys and values"})
-        if size > LARGEST_FILE_BYTES:
-            words = f"contains more than {LARGEST_FILE_BYTES // 1024} KiB of text"
+        if values + len(waiting) > MAX_VALUES:
+            raise ConfigError({"configuration": f"has more than {MAX_VALUES:,} keys and values"})
+        if size > MAX_FILE_BYTES:
+            words = f"contains more than {MAX_FILE_BYTES // 1024} KiB of text"
             raise ConfigError({"configuration": words})
 
 
@@ -91,8 +91,8 @@ def load_yaml(text: str) -> object:
 
     Aliases (expansion bombs) and duplicate keys are refused.
     """
-    if len(text.encode()) > LARGEST_FILE_BYTES:
-        raise ConfigError({"configuration": f"is larger than {LARGEST_FILE_BYTES // 1024} KiB"})
+    if len(text.encode()) > MAX_FILE_BYTES:
+        raise ConfigError({"configuration": f"is larger than {MAX_FILE_BYTES // 1024} KiB"})
     try:
         return yaml.load(text, Loader=_StrictLoader)
     except (
@@ -135,7 +135,7 @@ def keys_by_section(section: type[BaseModel] = RunConfig, prefix: str = "") -> d
 def _lines(node: yaml.Node | None, prefix: str) -> Iterator[tuple[str, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            address = f"{prefix}.{str(key.value)[:LONGEST_QUOTE]}".removeprefix(".")
+            address = f"{prefix}.{str(key.value)[:MAX_QUOTE_LENGTH]}".removeprefix(".")
             yield address, key.start_mark.line + 1
             yield from _lines(value, address)
     elif isinstance(node, yaml.SequenceNode):
@@ -176,8 +176,8 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.nodes += 1
-        if self.nodes > MOST_VALUES:  # a small file of many nodes takes the parser seconds
-            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} keys and values")
+        if self.nodes > MAX_VALUES:  # a small file of many nodes takes the parser seconds
+            raise yaml.YAMLError(f"it has more than {MAX_VALUES:,} keys and values")
         if self.check_event(yaml.events.AliasEvent):
             alias = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs lack its types
             raise yaml.MarkedYAMLError(
@@ -192,7 +192,7 @@ class _StrictLoader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 continue  # PyYAML refuses it
             if key in met:
-                quoted = repr(key)[:LONGEST_QUOTE]
+                quoted = repr(key)[:MAX_QUOTE_LENGTH]
                 raise yaml.MarkedYAMLError(
                     problem=f"the key {quoted} occurs twice", problem_mark=key_node.start_mark
                 )
@@ -248,7 +248,7 @@ def _walk_location(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel
             section = choice[part]
             choice = {}
             continue
-        path.append(str(part)[:LONGEST_QUOTE])
+        path.append(str(part)[:MAX_QUOTE_LENGTH])
         kinds = (
             _sections_of(section.model_fields[part].annotation)
             if part in section.model_fields
@@ -270,7 +270,7 @@ def _sections_of(annotation: object) -> list[type[BaseModel]]:
 
 def _suggest_field(name: str, section: type[BaseModel]) -> str:
     """Suggest the field of the section that an unknown key was probably meant to be."""
-    close = difflib.get_close_matches(name[:LONGEST_QUOTE], section.model_fields, n=1)
+    close = difflib.get_close_matches(name[:MAX_QUOTE_LENGTH], section.model_fields, n=1)
     return (
         f"is not a known field; did you mean `{close[0]}`?"
         if close

@@ -6,9 +6,9 @@ from pydantic import Field, JsonValue, model_validator
 
 from apps.runs.algorithms.section import Positive, Section, Share
 
-LONGEST_FORM_NAME = 20
+MAX_FORM_NAME_LENGTH = 20
 # A built-in rating form, or one of a plugin: parsing.parse checks that it is there.
-FormName = Annotated[str, Field(min_length=1, max_length=LONGEST_FORM_NAME)]
+FormName = Annotated[str, Field(min_length=1, max_length=MAX_FORM_NAME_LENGTH)]
 # Forms that look at several rollouts of a group in one decision.
 COMPARES: frozenset[str] = frozenset({"pairwise", "ranking", "best_worst"})
 # Forms whose answer is no number: they give no reward by themselves.

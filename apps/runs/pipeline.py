@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from apps.runs.algorithms.section import Section
 
 Stage = Literal["tasks", "groups", "experiences", "batch"]
-MOST_OPERATORS = 50
+MAX_OPERATORS = 50
 # Operators that turn what the policy said itself into expert rows.
 MAKE_EXPERTS = ("best_answers", "hindsight", "sub_trajectories")
 

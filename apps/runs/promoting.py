@@ -12,7 +12,7 @@ from apps.policies.models import Policy
 from apps.policies.registering import register_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, WeightVersion
-from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.naming import MAX_SLUG_LENGTH, free_name
 from apps.runs.parsing import parse_config
 
 EVALUATES = "it is an evaluation: continue from the run that trained the weights"
@@ -53,7 +53,7 @@ def promoted(
 
 def name_of_policy(version: WeightVersion) -> str:
     """Return the default name of a version's policy; the caller checks whether it is free."""
-    return f"{version.run.slug[: LONGEST_SLUG - 8]}-v{version.version}"
+    return f"{version.run.slug[: MAX_SLUG_LENGTH - 8]}-v{version.version}"
 
 
 def folder_of_policy(run: Run, slug: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
-MOST_CHILDREN = 200
+MAX_CHILDREN = 200
 # The limit of the container by control groups, version 2 and 1.
 MEMORY_LIMITS = (
     "/sys/fs/cgroup/memory.max",
@@ -101,9 +101,9 @@ def _family(pid: int) -> list[int]:
                     pids += map(int, file.read().split())
             except OSError:
                 continue
-        if len(pids) > MOST_CHILDREN:
+        if len(pids) > MAX_CHILDREN:
             break
-    return pids[:MOST_CHILDREN]
+    return pids[:MAX_CHILDREN]
 
 
 def gpu() -> dict[str, Any]:

@@ -5,9 +5,9 @@ from django.http import Http404
 
 from apps.runs.models import Run
 
-LARGEST_ID = 2**63 - 1
-MOST_NAMED = 3  # runs of the same name that the message lists
-LONGEST_SHOWN = 60
+MAX_ID = 2**63 - 1
+MAX_LISTED_NAMES = 3  # runs of the same name that the message lists
+MAX_SHOWN_LENGTH = 60
 
 
 def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
@@ -21,20 +21,20 @@ def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
     project, slash, slug = name.strip().rpartition("/")
     condition = Q(slug=slug, project__slug=project) if slash else Q(slug=slug)
     matches = list(
-        runs.filter(condition).select_related("project").order_by("-pk")[: MOST_NAMED + 1]
+        runs.filter(condition).select_related("project").order_by("-pk")[: MAX_LISTED_NAMES + 1]
     )
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        short_name = name.strip()[:LONGEST_SHOWN]
+        short_name = name.strip()[:MAX_SHOWN_LENGTH]
         raise Http404(
             f"no run of your projects is “{short_name}”; run= takes its name or its number"
         )
-    names = ", ".join(f"{run.project.slug}/{run.slug}" for run in matches[:MOST_NAMED])
+    names = ", ".join(f"{run.project.slug}/{run.slug}" for run in matches[:MAX_LISTED_NAMES])
     raise Http404(f"several runs have this name; write run= with one of {names}")
 
 
 def read_run_id(name: str) -> int | None:
     """Return the id that is written, or None where it is no id."""
-    is_number = name.isascii() and name.isdigit() and len(name) <= len(str(LARGEST_ID))
-    return int(name) if is_number and int(name) <= LARGEST_ID else None
+    is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_ID))
+    return int(name) if is_number and int(name) <= MAX_ID else None

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.models import User
 from apps.runs.models import NotPossible, Run
-from apps.runs.naming import LONGEST_SLUG
+from apps.runs.naming import MAX_SLUG_LENGTH
 
 
 def can_run_again(run: Run) -> bool:
@@ -39,7 +39,7 @@ def next_name(run: Run) -> str:
     parts = re.fullmatch(r"(.*?)(?:-([0-9]{1,6}))?", run.slug)
     assert parts is not None  # a slug is one line
     base, number = parts.groups()
-    base = base[: LONGEST_SLUG - 7]
+    base = base[: MAX_SLUG_LENGTH - 7]
     taken_slugs = set(run.project.runs.filter(slug__startswith=base).values_list("slug", flat=True))
     tried = (f"{base}-{n}" for n in count(int(number or 1) + 1))
     return next(name for name in tried if name not in taken_slugs)

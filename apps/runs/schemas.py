@@ -7,14 +7,14 @@ from rest_framework import serializers
 from apps.accounts.documents import Choice, Slug, Strict, Text
 from apps.accounts.listing import Paged, Query
 from apps.accounts.models import Project, User
-from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
+from apps.accounts.reasons import MAX_REASON_LENGTH, NotAReason, check_reason
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 
-MOST_NAMES = 50
+MAX_NAMES = 50
 STEPS = 200
-MOST_STEPS = 1_000
+MAX_STEPS = 1_000
 
 
 class RunRow(serializers.ModelSerializer[Run]):
@@ -114,7 +114,7 @@ class Why(Strict):
         required=False,
         default="",
         allow_blank=True,
-        max_length=LONGEST_REASON,
+        max_length=MAX_REASON_LENGTH,
         help_text="One line of plain text for the run's event and the audit log.",
     )
 
@@ -137,8 +137,8 @@ class NamesField(serializers.CharField):
     # DRF's types let no CharField make anything but a string of its data.
     def to_internal_value(self, data: Any) -> list[str]:  # type: ignore[override]
         names = [name for name in super().to_internal_value(data).split(",") if name]
-        if not 1 <= len(names) <= MOST_NAMES:
-            raise serializers.ValidationError(f"From 1 to {MOST_NAMES} names.")
+        if not 1 <= len(names) <= MAX_NAMES:
+            raise serializers.ValidationError(f"From 1 to {MAX_NAMES} names.")
         return names
 
 
@@ -147,7 +147,7 @@ class MetricQuery(Query):
 
     after = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**31 - 1)
     steps = serializers.IntegerField(
-        required=False, default=STEPS, min_value=1, max_value=MOST_STEPS
+        required=False, default=STEPS, min_value=1, max_value=MAX_STEPS
     )
     names = NamesField(required=False)
 

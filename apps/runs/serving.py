@@ -6,8 +6,8 @@ from pydantic import Field
 
 from apps.runs.algorithms.section import Positive, Section
 
-LONGEST_S = 2_592_000
-Waiting = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
+MAX_SECONDS = 2_592_000
+Waiting = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class Serve(Section):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from apps.runs.algorithms.section import Section
 
-LARGEST_RANK = 512  # of an adapter that vLLM serves beside its base
+MAX_RANK = 512  # of an adapter that vLLM serves beside its base
 Devices = Annotated[int, Field(ge=1, le=64)]
 
 

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS = 2.0
 PRESENCE_SECONDS = 5.0  # of processes that take no orders; a third of a lease if that is shorter
 GOODBYE_S = 3.0
-LONGEST_KEY = 80
+MAX_KEY_LENGTH = 80
 DIGEST_DIGITS = 12
 
 
@@ -44,7 +44,7 @@ def enter(role: str, **described: Any) -> Worker:
 
 def _build_key(role: str, host: str, process: str) -> str:
     """Return the key of a process; a digest ends a long name of its machine."""
-    longest = LONGEST_KEY - len(f"{role}@{process}")
+    longest = MAX_KEY_LENGTH - len(f"{role}@{process}")
     if len(host) > longest:
         digest = hashlib.sha256(host.encode()).hexdigest()[:DIGEST_DIGITS]
         host = host[: longest - len(digest)] + digest

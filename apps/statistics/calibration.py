@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from apps.statistics.agreement import kappa_of_table
-from apps.statistics.intervals import FEWEST_DRAWS, wilson
+from apps.statistics.intervals import MIN_DEFINED_SHARE, wilson
 
 MIDDLE = 0.5
-LEAST = 10  # the fewest labels, pairs or votes for a metric
+MIN_LABELS = 10  # the fewest labels, pairs or votes for a metric
 BINS = 10  # equally wide bins of the scorer's range
 DRAWS = 400
 
@@ -178,8 +178,8 @@ class _Labels:
 
         The interval resamples groups.
         """
-        if of < LEAST:
-            return Estimate(None, None, None, of, f"needs {LEAST} {needs}, has {of}")
+        if of < MIN_LABELS:
+            return Estimate(None, None, None, of, f"needs {MIN_LABELS} {needs}, has {of}")
         value = metric(parts.sum(0))
         if value is None:
             return Estimate(None, None, None, of, why)
@@ -192,7 +192,7 @@ class _Labels:
     ) -> tuple[float | None, float | None]:
         """Return the percentile interval; none if the metric is undefined for most samples."""
         values = [value for row in self.drawn @ sums if (value := metric(row)) is not None]
-        if len(values) < FEWEST_DRAWS * DRAWS:
+        if len(values) < MIN_DEFINED_SHARE * DRAWS:
             return None, None
         low, high = np.quantile(values, [0.025, 0.975])
         return float(low), float(high)
@@ -208,10 +208,10 @@ def _accuracy(decided: _Labels) -> Estimate:
 
 
 def _share(hits: float, of: int, needs: str) -> Estimate:
-    if of < LEAST:
-        return Estimate(None, None, None, of, f"needs {LEAST} {needs}, has {of}")
+    if of < MIN_LABELS:
+        return Estimate(None, None, None, of, f"needs {MIN_LABELS} {needs}, has {of}")
     bounds = wilson(hits, of)
-    assert bounds is not None  # of LEAST at least
+    assert bounds is not None  # of MIN_LABELS at least
     return Estimate(hits / of, bounds[0], bounds[1], of)
 
 
@@ -388,9 +388,9 @@ def _reliability(labels: _Labels) -> tuple[Estimate, tuple[Bin, ...]]:
         in_bin = place == n
         mean = float(labels.scorer[in_bin].mean()), float(labels.people[in_bin].mean())
         bins.append(Bin(n / BINS, (n + 1) / BINS, int(in_bin.sum()), *mean))
-    if len(labels) < LEAST:
+    if len(labels) < MIN_LABELS:
         return Estimate(
-            None, None, None, len(labels), f"needs {LEAST} labels, has {len(labels)}"
+            None, None, None, len(labels), f"needs {MIN_LABELS} labels, has {len(labels)}"
         ), tuple(bins)
     error = sum(part.count * abs(part.scorer - part.people) for part in bins) / len(labels)
     return Estimate(error, None, None, len(labels)), tuple(bins)

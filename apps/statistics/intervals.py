@@ -7,7 +7,7 @@ import numpy as np
 
 Z95 = 1.959963984540054
 DRAWS = 1000
-FEWEST_DRAWS = 0.5  # the share of samples for which the metric must be defined
+MIN_DEFINED_SHARE = 0.5  # the share of samples for which the metric must be defined
 
 
 def bootstrap_interval(
@@ -29,7 +29,7 @@ def bootstrap_interval(
     random = np.random.default_rng(seed)
     drawn = (metric(random.integers(decisions, size=decisions)) for _ in range(draws))
     values = [value for value in drawn if value is not None]
-    if len(values) < FEWEST_DRAWS * draws:
+    if len(values) < MIN_DEFINED_SHARE * draws:
         return None
     low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)

@@ -30,8 +30,8 @@ KEPT_S = 3600  # after the last chunk of a rollout that has not ended, or of a t
 ENDED_KEPT_S = 300  # after a rollout has ended: for browsers that reconnect
 COALESCE_S = 0.05
 TIMEOUT_S = 1.0  # for connecting, and for an answer
-LONGEST_SILENCE_S = 30.0
-MOST_PENDING = 5_000  # chunks kept while Redis is unavailable
+MAX_SILENCE_S = 30.0
+MAX_PENDING = 5_000  # chunks kept while Redis is unavailable
 CHUNKS_AT_ONCE = 1_000
 # Adds the chunks in one call: a command for each entry and each expiry, with its answer, cost the
 # explorer several times as much. KEYS: the topic's stream, then each chunk's; ARGV: both lengths,
@@ -230,9 +230,9 @@ class ChunkWriter:
         """
         if not self.silence_s:
             log.warning("live_view_paused", topic=self.topic_id, error=str(error))
-        self.silence_s = min(LONGEST_SILENCE_S, 2 * self.silence_s or 1.0)
+        self.silence_s = min(MAX_SILENCE_S, 2 * self.silence_s or 1.0)
         self.next_flush = time.monotonic() + self.silence_s
-        del self.pending[:-MOST_PENDING]
+        del self.pending[:-MAX_PENDING]
 
 
 def _widths(text: str, tokens: int) -> list[int]:

@@ -12,13 +12,13 @@ from apps.streaming.chunks import DEAD_REDIS
 from apps.streaming.event_hub import EventHub
 from apps.streaming.hub import Entry, Hub, RedisReachable, StreamLost
 from apps.streaming.models import Event, Topic
-from apps.streaming.replay import LONGEST_FRAME, Replay, read_after
+from apps.streaming.replay import MAX_FRAME_BYTES, Replay, read_after
 from apps.streaming.sockets import RESTARTING, Refused
 from apps.streaming.topic_sockets import TOPICS_PER_SOCKET, TopicSocket
 
 BACK_OFF_S = 1.0
 POLL_S = 10.0
-MOST_MISSED = 1000
+MAX_MISSED = 1000
 
 
 class LiveConsumer(TopicSocket):
@@ -91,8 +91,8 @@ class LiveConsumer(TopicSocket):
             self.replay.without_past.clear()
         if frame:
             await self.send_json(frame)
-        for n in range(0, len(chunks), LONGEST_FRAME):
-            await self.send_frame(f'{{"chunks":[{",".join(chunks[n : n + LONGEST_FRAME])}]}}')
+        for n in range(0, len(chunks), MAX_FRAME_BYTES):
+            await self.send_frame(f'{{"chunks":[{",".join(chunks[n : n + MAX_FRAME_BYTES])}]}}')
 
 
 class EventsConsumer(TopicSocket):
@@ -187,7 +187,7 @@ def missed(topic: int, since: int) -> tuple[list[dict], int]:
     The second value is the sequence number of the first of them if older ones were skipped, else 0.
     """
     newest = Event.objects.filter(topic=topic, sequence__gt=since).order_by("-sequence")[
-        :MOST_MISSED
+        :MAX_MISSED
     ]
     events = [
         {

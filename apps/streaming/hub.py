@@ -31,8 +31,8 @@ START: EntryId = (0, 0)
 BLOCK_MS = 5_000
 ANSWER_S = 10.0  # for Redis, including the wait for a connection
 ENTRIES_AT_ONCE = 200
-LONGEST_BACK_OFF_S = 5.0
-MOST_CONNECTIONS = 8
+MAX_BACK_OFF_S = 5.0
+MAX_CONNECTIONS = 8
 # Fields of a chunk that blind raters see: neither the weight version nor logprobs.
 BLIND = frozenset(
     {
@@ -109,7 +109,7 @@ class Hub:
         # unavailable Redis would take longer to detect. No socket timeout, see `_answers`.
         pool = redis.asyncio.BlockingConnectionPool.from_url(
             url,
-            max_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
             timeout=ANSWER_S,
             socket_timeout=None,
             socket_connect_timeout=2,
@@ -194,7 +194,7 @@ class Hub:
                 log.exception("hub_failed")
                 self._notify_watchers(RedisReachable(False))
             await asyncio.sleep(back_off)
-            back_off = min(LONGEST_BACK_OFF_S, 2 * back_off)
+            back_off = min(MAX_BACK_OFF_S, 2 * back_off)
 
     async def _read(self) -> None:
         positions: dict[KeyT, StreamIdT] = {

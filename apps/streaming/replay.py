@@ -8,9 +8,9 @@ from apps.streaming.watcher import Watcher
 
 PAGE = 500  # entries of one stream per read
 STREAMS_AT_ONCE = 50
-MOST_RESUMED = 500
-LONGEST_FRAME = 500  # chunks
-MOST_ENDED = 2_000
+MAX_RESUMED = 500
+MAX_FRAME_BYTES = 500  # chunks
+MAX_ENDED = 2_000
 
 
 @dataclass
@@ -174,7 +174,7 @@ class Replay:
         self.hub.forget(self.watcher, [rollout_key(rollout)])
         self.ended[rollout] = self.positions.pop(rollout).last
         self.open_rollouts.discard(rollout)
-        if len(self.ended) > MOST_ENDED:
+        if len(self.ended) > MAX_ENDED:
             del self.ended[next(iter(self.ended))]
 
     def lost(self, key: str) -> None:
@@ -188,6 +188,6 @@ class Replay:
 def read_after(text: str) -> dict[int, EntryId]:
     """Parse `17:1699-0,18:1700-3` into {17: (1699, 0), 18: (1700, 3)}. Raise ValueError."""
     parts = [part.partition(":") for part in text.split(",") if part]
-    if len(parts) > MOST_RESUMED:
-        raise ValueError(f"after: at most {MOST_RESUMED} rollouts")
+    if len(parts) > MAX_RESUMED:
+        raise ValueError(f"after: at most {MAX_RESUMED} rollouts")
     return {int(rollout): parse_entry_id(entry_id) for rollout, _, entry_id in parts}

@@ -13,8 +13,8 @@ from apps.streaming.watcher import Watcher
 
 TOPICS_PER_SOCKET = 20
 INTEGER = re.compile(r"-?[0-9]{1,18}")
-LONGEST_FRAME = 1024  # characters from the browser
-MOST_FRAMES = 100  # from the browser, between two checks of its permission
+MAX_FRAME_BYTES = 1024  # characters from the browser
+MAX_FRAMES = 100  # from the browser, between two checks of its permission
 
 
 class EventVisibility(Protocol):
@@ -55,9 +55,9 @@ class TopicSocket(Socket):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         self.frames_heard += 1
-        if len(text_data or bytes_data or "") > LONGEST_FRAME:
+        if len(text_data or bytes_data or "") > MAX_FRAME_BYTES:
             await self.end(TOO_BIG)
-        elif self.frames_heard > MOST_FRAMES:
+        elif self.frames_heard > MAX_FRAMES:
             await self.end(TOO_CHATTY)
         elif text_data == "ping":
             await self.send_json({"pong": True})

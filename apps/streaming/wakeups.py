@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 MARK_SECONDS = 15  # seconds a job counts as running after its worker's last renewal
 SENDING_S = 2.0  # how long one sender keeps others from sending the same job
 SENDER_LOOKS_S = 0.005  # seconds between checks of whether it is the sender's turn
-MOST_READ = 200  # messages of a queue that are read, the newest first
+MAX_READ = 200  # messages of a queue that are read, the newest first
 NOTE_IF_RUNNING = """
 if redis.call('exists', KEYS[1]) == 0 then return 0 end
 redis.call('set', KEYS[2], 1)
@@ -76,7 +76,7 @@ def jobs_in(queue: str) -> list[str]:
     """
     return [
         _job_of(message)
-        for message in worker_notifications.connection().lrange(queue, 0, MOST_READ - 1)
+        for message in worker_notifications.connection().lrange(queue, 0, MAX_READ - 1)
     ]
 
 

@@ -5,7 +5,7 @@ from collections import deque
 from typing import Any
 
 COALESCE_S = 0.075
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 
 
 class TooSlow(Exception):
@@ -15,7 +15,7 @@ class TooSlow(Exception):
 class Watcher:
     """An inbox that hubs fill and one task empties, all on one event loop."""
 
-    def __init__(self, most_waiting: int = MOST_WAITING, coalesce_s: float = COALESCE_S) -> None:
+    def __init__(self, most_waiting: int = MAX_WAITING, coalesce_s: float = COALESCE_S) -> None:
         self.items: deque[Any] = deque()
         self.most_waiting = most_waiting
         self.coalesce_s = coalesce_s

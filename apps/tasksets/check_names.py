@@ -37,7 +37,9 @@ USUAL_NAMES = frozenset(
         *("Counter", "defaultdict", "deque", "heapify", "heappop", "heappush"),
     }
 )
-LONGEST = 200_000  # characters of a test that is looked into: a syntax tree takes much memory
+MAX_TEST_LENGTH = (
+    200_000  # characters of a test that is looked into: a syntax tree takes much memory
+)
 
 
 class NotPython(ValueError):
@@ -46,7 +48,7 @@ class NotPython(ValueError):
 
 def parse_python(text: str) -> ast.Module:
     """Return the text's syntax tree, an empty one of a long text. Raises NotPython."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_TEST_LENGTH:
         return ast.Module(body=[], type_ignores=[])
     try:
         with catch_warnings():

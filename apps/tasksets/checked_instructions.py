@@ -12,9 +12,9 @@ from typing import Any
 from apps.accounts import strict_json
 
 Row = Mapping[str, Any]
-MOST = 50  # instructions of a task
-LARGEST = 1_000_000  # of a number
-LONGEST = 20_000  # characters of a text
+MAX_INSTRUCTIONS = 50  # instructions of a task
+MAX_NUMBER = 1_000_000  # of a number
+MAX_TEXT_LENGTH = 20_000  # characters of a text
 RELATIONS = ("at least", "less than", "at most", "around", "exactly", "more than")
 
 
@@ -23,17 +23,19 @@ class BadInstructions(ValueError):
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and len(value) <= LONGEST
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= MAX_TEXT_LENGTH
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= MOST and all(map(_is_text, value))
+    return (
+        isinstance(value, list) and 0 < len(value) <= MAX_INSTRUCTIONS and all(map(_is_text, value))
+    )
 
 
 def _is_count(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return 0 <= value <= LARGEST and value == int(value)
+    return 0 <= value <= MAX_NUMBER and value == int(value)
 
 
 def _is_relation(value: object) -> bool:
@@ -41,8 +43,8 @@ def _is_relation(value: object) -> bool:
 
 
 TEXT = (_is_text, "must be text that is not empty")
-TEXTS = (_is_texts, f"must be a list of 1 to {MOST} texts")
-COUNT = (_is_count, f"must be a whole number from 0 to {LARGEST}")
+TEXTS = (_is_texts, f"must be a list of 1 to {MAX_INSTRUCTIONS} texts")
+COUNT = (_is_count, f"must be a whole number from 0 to {MAX_NUMBER}")
 RELATION = (_is_relation, f"must be one of {', '.join(RELATIONS)}")
 
 # What each check must be told.
@@ -217,8 +219,8 @@ def _read_tulu(truth: Row) -> dict[str, Any]:
 
 def _checked(instructions: Any, field: str) -> list[dict[str, Any]]:
     """Return the instructions, each with exactly the arguments that its check needs."""
-    if not instructions or len(instructions) > MOST:
-        raise BadInstructions(f"{field}: must have 1 to {MOST} instructions")
+    if not instructions or len(instructions) > MAX_INSTRUCTIONS:
+        raise BadInstructions(f"{field}: must have 1 to {MAX_INSTRUCTIONS} instructions")
     return [
         _instruction(instruction, f"{field}.{place}")
         for place, instruction in enumerate(instructions)

@@ -17,7 +17,7 @@ from apps.tasksets.check_names import NotPython, parse_python
 from apps.tasksets.pickled_text import NotOneText, read_pickled_text
 from apps.tasksets.python_literals import NotALiteral, read_literal
 
-LARGEST_UNPACKED = 64 << 20  # bytes of one task's private tests
+MAX_UNPACKED_BYTES = 64 << 20  # bytes of one task's private tests
 
 
 class BadTests(ValueError):
@@ -63,11 +63,11 @@ def unpack_tests(value: Any) -> Any:
     try:
         packed = base64.b64decode(value, validate=True)
         unpacking = zlib.decompressobj()
-        content = unpacking.decompress(packed, LARGEST_UNPACKED)
+        content = unpacking.decompress(packed, MAX_UNPACKED_BYTES)
     except (binascii.Error, ValueError, zlib.error):
         raise BadTests(f"{field}: must be JSON or base64-encoded zlib data") from None
     if not unpacking.eof:
-        too_large = f"larger than {LARGEST_UNPACKED >> 20} MiB or truncated"
+        too_large = f"larger than {MAX_UNPACKED_BYTES >> 20} MiB or truncated"
         raise BadTests(f"{field}: the unpacked data is {too_large}")
     if content[:1] in (b"[", b"{", b'"'):
         return decode_value(content.decode(errors="replace"), field)

@@ -45,7 +45,7 @@ PROMPTS = (
     "description",
     "text",
 )
-MOST_WRAPPERS = 4  # of an answer, one in the other
+MAX_WRAPPERS = 4  # of an answer, one in the other
 WRAPPERS = ("reward_model", "ground_truth", "verification_info", "value")
 OWN = "tests"  # our own form
 # What a column `language` of a data set may say; in others it is the language that people speak.
@@ -104,7 +104,7 @@ def _find_tests(row: Row) -> Row:
 
     The row, or an object in it, also one that is written as JSON.
     """
-    for _ in range(MOST_WRAPPERS):
+    for _ in range(MAX_WRAPPERS):
         if any(all(row.get(key) is not None for key in keys) for _, keys, _ in LAYOUTS):
             return row
         inner = next((wrapped for name in WRAPPERS if (wrapped := _object(row.get(name)))), None)

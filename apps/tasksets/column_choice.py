@@ -16,8 +16,8 @@ from apps.tasksets.sources.records import BadLine, Record
 
 # Rows of these are read by their columns, which people see and may choose otherwise.
 BY_COLUMNS = (PLAIN[TASKS], BY_NAME["question"])
-MOST_COLUMNS = 200  # that are offered
-LONGEST_COLUMN = 200  # characters of the name of one
+MAX_COLUMNS = 200  # that are offered
+MAX_COLUMN_LENGTH = 200  # characters of the name of one
 # What others call the two columns that a task is made of, most telling first.
 PROMPTS = ("prompt", "question", "problem", "instruction", "query", "input", "messages")
 ANSWERS = ("answer", "solution", "output", "response", "target", "label", "completion", "result")

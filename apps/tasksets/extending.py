@@ -12,10 +12,10 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import AuditEntry, Project, User
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.storing import Origin, build_row, store_taskset
-from apps.tasksets.versions import LONGEST_SLUG, slug_of_next
+from apps.tasksets.versions import MAX_SLUG_LENGTH, slug_of_next
 
 SOURCE = "picked out by hand"
-MOST = 5_000  # tasks of a set that is copied while a page waits
+MAX_COPIED_TASKS = 5_000  # tasks of a set that is copied while a page waits
 
 
 @transaction.atomic
@@ -31,10 +31,10 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
         raise ValueError(
             f"{slug} collects the prompts of callers and cannot be edited; choose another taskset"
         )
-    if newest and newest.size + len(tasks) > MOST:
+    if newest and newest.size + len(tasks) > MAX_COPIED_TASKS:
         raise ValueError(
             f"{newest.slug} has {newest.size:,} tasks; import a file to extend a taskset of "
-            f"more than {MOST:,}"
+            f"more than {MAX_COPIED_TASKS:,}"
         )
     if newest is None:
         _require_slug(slug)
@@ -70,5 +70,5 @@ def _require_slug(slug: str) -> None:
         validate_slug(slug)
     except ValidationError:
         raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from None
-    if len(slug) > LONGEST_SLUG:
-        raise ValueError(f"a slug must have at most {LONGEST_SLUG} characters")
+    if len(slug) > MAX_SLUG_LENGTH:
+        raise ValueError(f"a slug must have at most {MAX_SLUG_LENGTH} characters")

@@ -15,7 +15,7 @@ from apps.tasksets.models import Picture, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import build_task
 
-LONGEST_SLUG = 50
+MAX_SLUG_LENGTH = 50
 SOURCE = "asked by callers"
 
 
@@ -25,8 +25,8 @@ def grown_from_nothing(project: Project, slug: str, by: User | None = None) -> T
         validate_slug(slug)
     except ValidationError as error:
         raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from error
-    if len(slug) > LONGEST_SLUG:
-        raise ValueError(f"is longer than {LONGEST_SLUG} characters")
+    if len(slug) > MAX_SLUG_LENGTH:
+        raise ValueError(f"is longer than {MAX_SLUG_LENGTH} characters")
     return Taskset.objects.create(
         project=project,
         slug=slug,

@@ -28,7 +28,7 @@ GRADED: Mapping[str, ModuleType] = {
 TRIES = 100  # draws for a task that neither set has, before giving up
 AT_ONCE = 1_000
 UNGRADED = "are not from a generator with grades"
-HIGHEST = "are already of the highest grade"
+IS_HARDEST = "are already of the highest grade"
 ALL_THERE = "have no harder version that is not already in the taskset"
 
 
@@ -101,7 +101,7 @@ def _draw_harder(
     for _ in range(TRIES):
         task = module.harder(row, draw)
         if task is None:
-            return HIGHEST
+            return IS_HARDEST
         if prompts.is_new(task):
             return task
     return ALL_THERE

@@ -19,7 +19,7 @@ from apps.accounts.models import Project, User
 from apps.tasksets.models import ImportOver, TasksetImport
 from apps.tasksets.sources.names import ZIP, find_format_suffix
 
-MOST_HELD = 5  # files of a project that are looked at or under way
+MAX_HELD = 5  # files of a project that are looked at or under way
 LOOKED_AT_HOURS = 24
 OF_MODELS = "models"  # folder of uploaded models, which are kept by rules of their own
 ORPHANED_SECONDS = 3600  # after which a file that belongs to no import is deleted
@@ -88,9 +88,9 @@ def _require_room(project: Project) -> None:
     """Lock the project, and raise TooManyHeld if it has too many open imports."""
     lock_one(Project.objects.filter(pk=project.pk))
     open_imports = project.taskset_imports.exclude(state__in=TasksetImport.OVER)
-    if open_imports.count() >= MOST_HELD:
+    if open_imports.count() >= MAX_HELD:
         raise TooManyHeld(
-            f"{project.slug} has {MOST_HELD} uploaded files that are not imported yet; import "
+            f"{project.slug} has {MAX_HELD} uploaded files that are not imported yet; import "
             "or discard one"
         )
 

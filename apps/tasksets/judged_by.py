@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 KEY = "judged_by"
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 
 
 class BadJudges(ValueError):
@@ -47,6 +47,6 @@ def named_in(meta: Mapping[str, Any]) -> tuple[str, ...]:
 def _is_names(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
-    return all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in value) and len(
-        set(value)
-    ) == len(value)
+    return all(
+        isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH for name in value
+    ) and len(set(value)) == len(value)

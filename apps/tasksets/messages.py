@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
-from apps.tasksets.pictures import MOST_BYTES, BadPicture, EncodedPicture, encode_picture
+from apps.tasksets.pictures import MAX_BYTES, BadPicture, EncodedPicture, encode_picture
 
 
 class TextPart(TypedDict):
@@ -35,8 +35,8 @@ Part = TextPart | PicturePart
 Content = str | list[Part]
 ReadPath = Callable[[str], bytes]
 
-MOST_PARTS = 64
-MOST_PICTURES = 16  # of one message
+MAX_PARTS = 64
+MAX_PICTURES = 16  # of one message
 NONE_KNOWN: Mapping[str, EncodedPicture] = MappingProxyType({})
 PICTURES = frozenset(
     {"image", "image_url", "input_image"}
@@ -73,11 +73,11 @@ def read_content(
     """
     if isinstance(value, str):
         return value
-    if not isinstance(value, list) or not 0 < len(value) <= MOST_PARTS:
-        raise BadContent("", f"must be text or a list of 1 to {MOST_PARTS} parts")
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_PARTS:
+        raise BadContent("", f"must be text or a list of 1 to {MAX_PARTS} parts")
     parts = [_part(f"[{place}]", part, pictures, path, decoded) for place, part in enumerate(value)]
-    if len(pictures_in(parts)) > MOST_PICTURES:
-        raise BadContent("", f"contains more than {MOST_PICTURES} images")
+    if len(pictures_in(parts)) > MAX_PICTURES:
+        raise BadContent("", f"contains more than {MAX_PICTURES} images")
     if pictures_in(parts):
         return parts
     return "".join(part["text"] for part in parts if part["type"] == "text")
@@ -153,8 +153,8 @@ def decode_data_url(url: str) -> bytes:
         raise BadPicture(
             f"must be data:image/…;base64,…, not {url_start!r}: URLs are not downloaded"
         )
-    if len(body) > MOST_BYTES * 4 // 3 + 4:
-        raise BadPicture(f"is larger than the limit of {MOST_BYTES} bytes")
+    if len(body) > MAX_BYTES * 4 // 3 + 4:
+        raise BadPicture(f"is larger than the limit of {MAX_BYTES} bytes")
     try:
         return base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):

@@ -7,7 +7,7 @@
 The share is Broder's containment (On the resemblance and containment of documents, 1997) of the
 checked text in the other; eight words and 0.7 are PaLM's (Chowdhery et al. 2022, section 8). A sign
 counts as a word, for sums differ by these. A text of fewer than eight words has no 8-gram and is
-compared exactly alone. 8-grams of more than `MOST_SHARED` checked texts are their template: they
+compared exactly alone. 8-grams of more than `MAX_SHARED` checked texts are their template: they
 count on neither side.
 """
 
@@ -24,8 +24,8 @@ from apps.tasksets.words import iterate_words
 
 WORDS = 8
 THRESHOLD = 0.7
-MOST_SHARED = 100
-MOST_GRAMS = 20_000_000  # of the checked side: 12 bytes each are held in memory
+MAX_SHARED = 100
+MAX_GRAMS = 20_000_000  # of the checked side: 12 bytes each are held in memory
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -68,7 +68,7 @@ def _digest(text: str) -> int:
 class OverlapIndex:
     """Index of the checked side in memory: digests, and texts by 8-gram. Raises TooMuch."""
 
-    def __init__(self, texts: Iterable[str], most: int = MOST_GRAMS) -> None:
+    def __init__(self, texts: Iterable[str], most: int = MAX_GRAMS) -> None:
         self.whole: dict[int, list[int]] = {}
         grams = []
         owners = []
@@ -100,7 +100,7 @@ class OverlapIndex:
         owners = owners[order]
         _, starts, counts = np.unique(grams, return_index=True, return_counts=True)
         is_distinctive = (
-            np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
+            np.repeat(counts <= MAX_SHARED, counts) if len(starts) else np.empty(0, bool)
         )
         self.grams, self.owners = grams[is_distinctive], owners[is_distinctive]
         self.sizes = np.bincount(self.owners, minlength=texts)

@@ -9,7 +9,7 @@ import struct
 PROTOCOL = 0x80
 FRAME = 0x95
 STOP = ord(".")
-NEWEST_PROTOCOL = 5
+MAX_PROTOCOL = 5
 # Instructions that push a text: how the length in front of it is written.
 TEXTS = {0x8C: "<B", ord("X"): "<I", 0x8D: "<Q"}
 # Instructions that remember what is on the stack, with the bytes that follow them.
@@ -28,7 +28,7 @@ def read_pickled_text(pickled: bytes) -> str:
         instruction = pickled[at]
         at += 1
         if instruction == PROTOCOL and at == 1:
-            if pickled[at : at + 1] > bytes([NEWEST_PROTOCOL]):
+            if pickled[at : at + 1] > bytes([MAX_PROTOCOL]):
                 raise NotOneText("the pickle has an unknown protocol")
             at += 1
         elif instruction == FRAME:

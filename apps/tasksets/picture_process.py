@@ -13,7 +13,7 @@ from pathlib import Path
 from apps.tasksets.picture_child import LENGTH
 from apps.tasksets.pictures import BadPicture, EncodedPicture
 
-LONGEST_S = 20.0  # for one picture
+MAX_SECONDS = 20.0  # for one picture
 ROOT = Path(__file__).resolve().parents[2]
 TOO_MUCH = "requires too much memory or time to decode"
 
@@ -31,7 +31,7 @@ class Decoder:
         with self.lock:
             if self.child is None or self.child.poll() is not None:
                 self.child = self._start()
-            limit = threading.Timer(LONGEST_S, self.child.kill)
+            limit = threading.Timer(MAX_SECONDS, self.child.kill)
             limit.start()
             try:
                 return self._ask(self.child, raw)

@@ -15,11 +15,11 @@ from apps.accounts.confining import is_confined
 from apps.tasksets import gif
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
-MOST_BYTES = 5 << 20  # of a file that comes in
-MOST_PIXELS = 1 << 24  # of a picture that comes in, told by its header before a pixel is read
-LONGEST_SIDE = 1024  # pixels of a picture that is kept; larger ones are scaled down
+MAX_BYTES = 5 << 20  # of a file that comes in
+MAX_PIXELS = 1 << 24  # of a picture that comes in, told by its header before a pixel is read
+MAX_SIDE = 1024  # pixels of a picture that is kept; larger ones are scaled down
 # Passes of a JPEG: each may be a few bytes long and cost as much as a whole picture.
-MOST_SCANS = 64
+MAX_SCANS = 64
 START_OF_SCAN = b"\xff\xda"
 PAPER = "white"  # what shows through where a picture is transparent
 
@@ -45,10 +45,10 @@ def encode_picture(raw: bytes) -> EncodedPicture:
     """
     if not raw:
         raise BadPicture("there is nothing in it")
-    if len(raw) > MOST_BYTES:
-        raise BadPicture(f"is too large: {len(raw)} bytes, the limit is {MOST_BYTES}")
-    if raw.count(START_OF_SCAN) > MOST_SCANS:
-        raise BadPicture(f"is a JPEG with more than {MOST_SCANS} scans")
+    if len(raw) > MAX_BYTES:
+        raise BadPicture(f"is too large: {len(raw)} bytes, the limit is {MAX_BYTES}")
+    if raw.count(START_OF_SCAN) > MAX_SCANS:
+        raise BadPicture(f"is a JPEG with more than {MAX_SCANS} scans")
     return encode_confined(raw) if is_confined() else _decode_apart(raw)
 
 
@@ -66,7 +66,7 @@ def _decode_apart(raw: bytes) -> EncodedPicture:
 def encode_drawn(image: Image.Image) -> EncodedPicture:
     """Return a picture of ours, for instance one that a generator drew, as it is kept."""
     image = image.convert("RGB")
-    image.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
+    image.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
     image.info = {}
     written = io.BytesIO()
     image.save(written, "PNG")
@@ -83,10 +83,9 @@ def _decoded(raw: bytes) -> Image.Image:
         if raw.startswith(gif.HEADERS):
             raw = gif.first_picture(raw)
         with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > MAX_PIXELS:
                 raise BadPicture(
-                    f"has {image.width} × {image.height} pixels; the limit is {MOST_PIXELS} "
-                    "in total"
+                    f"has {image.width} × {image.height} pixels; the limit is {MAX_PIXELS} in total"
                 )
             image.load()
             return _without_transparency(ImageOps.exif_transpose(image))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts.public_text import public_text
-from apps.tasksets.column_choice import LONGEST_COLUMN, MOST_COLUMNS, ImportOptions
+from apps.tasksets.column_choice import MAX_COLUMN_LENGTH, MAX_COLUMNS, ImportOptions
 from apps.tasksets.layouts.context import PICTURES
 from apps.tasksets.messages import decode_data_url, picture_part
 from apps.tasksets.pictures import BadPicture, encode_picture
@@ -18,9 +18,9 @@ from apps.tasksets.sources import folder, open_source
 from apps.tasksets.sources.records import EXCERPT, BadLine, NotReadable, Record, line_excerpt
 
 ROWS = 20
-LONGEST_TEXT = 200_000  # characters of one text
-LONGEST_REASON = 1_000  # characters of what is wrong with a row or a file
-LARGEST = 2 * 1024 * 1024  # bytes of all rows as JSON; later rows are left out
+MAX_TEXT_LENGTH = 200_000  # characters of one text
+MAX_REASON_LENGTH = 1_000  # characters of what is wrong with a row or a file
+MAX_PREVIEW_BYTES = 2 * 1024 * 1024  # bytes of all rows as JSON; later rows are left out
 ADDRESSES = ("data:", "http://", "https://")
 FILES_BESIDE = "a file reference is only allowed in an imported file; use a data: URL"
 
@@ -45,13 +45,13 @@ def preview_file(path: Path, how: ImportOptions) -> dict[str, Any]:
         preview["refusal"] = storable_refusal(public_text(error, {path: "the file"}))
         return preview
     names = (name for record in records if isinstance(record, Record) for name in record.fields)
-    short = dict.fromkeys(name for name in names if len(name) <= LONGEST_COLUMN)
-    preview["columns"] = list(short)[:MOST_COLUMNS]
+    short = dict.fromkeys(name for name in names if len(name) <= MAX_COLUMN_LENGTH)
+    preview["columns"] = list(short)[:MAX_COLUMNS]
     size = 0
     for record in records:
         row = _row(record, preview["pictures"])
         size += len(json.dumps(row))
-        if size > LARGEST and preview["rows"]:
+        if size > MAX_PREVIEW_BYTES and preview["rows"]:
             break
         preview["rows"].append(row)
     return preview
@@ -59,7 +59,7 @@ def preview_file(path: Path, how: ImportOptions) -> dict[str, Any]:
 
 def storable_refusal(text: str) -> str:
     """Return the text without characters that a database refuses: an error may quote the file."""
-    return text[:LONGEST_REASON].replace("\0", "\u2400").encode(errors="replace").decode()
+    return text[:MAX_REASON_LENGTH].replace("\0", "\u2400").encode(errors="replace").decode()
 
 
 def _row(record: Record | BadLine, pictures: dict[str, list[int]]) -> list:
@@ -93,7 +93,7 @@ def _shortened(value: Any, pictures: dict[str, list[int]]) -> Any:
         case str() if value.startswith("data:image/"):
             return _picture(value, pictures)
         case str():
-            return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
+            return value if len(value) <= MAX_TEXT_LENGTH else value[:MAX_TEXT_LENGTH] + "…"
         case list():
             return [_shortened(part, pictures) for part in value]
         case {

@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 from apps.accounts import strict_json
 
-LONGEST = 200_000  # characters: a syntax tree takes much memory
+MAX_LITERAL_LENGTH = 200_000  # characters: a syntax tree takes much memory
 DEEPEST = 2 * strict_json.DEEPEST  # brackets in brackets, before anything is parsed
 
 
@@ -23,8 +23,8 @@ class NotALiteral(ValueError):
 
 def read_literal(text: str) -> Any:
     """Return the value that the text shows. Raises NotALiteral."""
-    if len(text) > LONGEST:
-        raise NotALiteral(f"longer than {LONGEST:,} characters")
+    if len(text) > MAX_LITERAL_LENGTH:
+        raise NotALiteral(f"longer than {MAX_LITERAL_LENGTH:,} characters")
     try:
         with catch_warnings():
             simplefilter("ignore")

@@ -42,7 +42,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources.jsonl import iterate_records
 from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
-MOST_FOLLOW_UPS = 100
+MAX_FOLLOW_UPS = 100
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 BY_COLUMNS = ""
 AUTO = "auto"  # layouts that are none
@@ -269,8 +269,8 @@ def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
         isinstance(text, str) and text.strip() for text in texts
     ):
         raise NotATask(f"{column}: must be a list of texts that the user sends after each answer")
-    if len(texts) > MOST_FOLLOW_UPS:
-        raise NotATask(f"{column}: must have at most {MOST_FOLLOW_UPS} items, not {len(texts)}")
+    if len(texts) > MAX_FOLLOW_UPS:
+        raise NotATask(f"{column}: must have at most {MAX_FOLLOW_UPS} items, not {len(texts)}")
     return texts
 
 

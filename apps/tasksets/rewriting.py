@@ -10,10 +10,10 @@ from apps.tasksets.models import Task
 from apps.tasksets.overlap import normalise_words
 from apps.tasksets.rows import TaskRow
 
-LONGEST = 3
+MAX_ANSWER_LENGTH = 3
 SPARE = 200  # times as long as what it rewrites, and characters beyond that
-MOST_LEAVES = 200  # parts of an answer that are looked for in the new words
-LONGEST_LEAF = 200  # characters; what is longer is no answer that slips into a question
+MAX_LEAVES = 200  # parts of an answer that are looked for in the new words
+MAX_LEAF_LENGTH = 200  # characters; what is longer is no answer that slips into a question
 _NUMBER = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _MARK = re.compile(
@@ -42,7 +42,7 @@ def why_refused(task: Task, text: str) -> str:
         return "nothing was said"
     if normalise_words(text) == normalise_words(before):
         return "says the same words"
-    if len(text) > LONGEST * len(before) + SPARE:
+    if len(text) > MAX_ANSWER_LENGTH * len(before) + SPARE:
         return f"is too long: {len(text):,} characters instead of {len(before):,}"
     if lost_text := _first_missing(_numbers(before), _numbers(text)):
         return f"loses a number: {lost_text}"
@@ -82,7 +82,7 @@ def _leaves(answer: Any) -> Iterator[str]:
     """Yield the texts and numbers that an answer is made of, the first ones."""
     pending = [answer]
     leaf_count = 0
-    while pending and leaf_count < MOST_LEAVES:
+    while pending and leaf_count < MAX_LEAVES:
         part = pending.pop()
         if isinstance(part, dict):
             pending += part.values()
@@ -90,7 +90,7 @@ def _leaves(answer: Any) -> Iterator[str]:
             pending += part
         elif isinstance(part, str | int | float) and not isinstance(part, bool):
             leaf_count += 1
-            if 0 < len(leaf := str(part).strip()) <= LONGEST_LEAF:
+            if 0 < len(leaf := str(part).strip()) <= MAX_LEAF_LENGTH:
                 yield leaf
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from apps.accounts.contained_paths import UnsafePath, contained_file
 from apps.tasksets.messages import ReadPath
-from apps.tasksets.pictures import MOST_BYTES, BadPicture
+from apps.tasksets.pictures import MAX_BYTES, BadPicture
 
 
 def picture_reader(file: Path) -> ReadPath:
@@ -17,7 +17,7 @@ def picture_reader(file: Path) -> ReadPath:
     def read(name: str) -> bytes:
         try:
             with contained_file(folder, name).open("rb") as stream:
-                return stream.read(MOST_BYTES + 1)
+                return stream.read(MAX_BYTES + 1)
         except UnsafePath as error:
             raise BadPicture(str(error)) from None
         except OSError:

@@ -9,12 +9,12 @@ from django.core.files.uploadedfile import UploadedFile
 
 from apps.tasksets.sources.names import ZIP, find_format_suffix
 
-LONGEST_NAME = 200  # characters that are kept of a file's name
+MAX_NAME_LENGTH = 200  # characters that are kept of a file's name
 
 
 def upload_name(upload: UploadedFile) -> str:
     """Return the file's own name, without folders."""
-    return PurePosixPath((upload.name or "").replace("\0", "")).name[:LONGEST_NAME]
+    return PurePosixPath((upload.name or "").replace("\0", "")).name[:MAX_NAME_LENGTH]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from apps.accounts.locking import lock_one
 from apps.accounts.models import Project
 from apps.tasksets.models import Taskset
 
-LONGEST_SLUG = 50
+MAX_SLUG_LENGTH = 50
 
 
 def find_newest_version(taskset: Taskset, project: Project) -> Taskset:
@@ -34,7 +34,7 @@ def slug_of_next(taskset: Taskset) -> str:
     """Return the default slug of the next version: the first one's, with `-v2`, `-v3` and so on."""
     newest = _newest(taskset)
     end = f"-v{newest.version + 1}"
-    return (newest.first or newest).slug[: LONGEST_SLUG - len(end)] + end
+    return (newest.first or newest).slug[: MAX_SLUG_LENGTH - len(end)] + end
 
 
 def count_changes(before: Taskset, after: Taskset) -> tuple[int, int]:

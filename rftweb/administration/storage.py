@@ -24,7 +24,7 @@ from apps.runs.run_in_query import find_run_in_query
 
 TABLES_SHOWN = 15
 RUNS_SHOWN = 15
-MOST_FILES = 20_000  # files of one kind whose sizes are added up
+MAX_FILES = 20_000  # files of one kind whose sizes are added up
 # Statistics of PostgreSQL: sizes are exact, row counts as of the last run of autovacuum.
 TABLES = """
     SELECT class.relname, nullif(class.reltuples, -1)::bigint, pg_table_size(class.oid),
@@ -101,7 +101,7 @@ def weights_of_runs() -> list[dict]:
 def folders() -> list[dict]:
     """Return the sizes of other folders as this machine sees them.
 
-    At most MOST_FILES files of each kind are added up.
+    At most MAX_FILES files of each kind are added up.
     """
     weights = settings.WEIGHTS_ROOT
     places = {
@@ -118,7 +118,7 @@ def _sizes(roots: Iterable[Path]) -> dict:
     for root in roots:
         for folder, _, names in os.walk(root):
             for name in names:
-                if files == MOST_FILES:
+                if files == MAX_FILES:
                     return {"files": files, "bytes": total, "is_cut": True}
                 try:
                     total += os.lstat(os.path.join(folder, name)).st_size

@@ -21,7 +21,7 @@ from rftweb.doctor.finding import Finding, failed_finding, ok, warn
 
 GIB = 2**30
 ENOUGH_DISK = 10 * GIB
-LEAST_DISK = 2 * GIB
+MIN_DISK_BYTES = 2 * GIB
 
 
 def check_disk() -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def _room(folder: Path, variable: str, contents: str) -> Finding:
         existing = existing.parent
     free = shutil.disk_usage(existing).free
     text = f"{free / GIB:.1f} GiB free under {folder}"
-    if free < LEAST_DISK:
+    if free < MIN_DISK_BYTES:
         return failed_finding("disk", text, f"free some space: {contents} are stored there")
     if free < ENOUGH_DISK:
         return warn("disk", text, f"free some space, or set {variable} to a larger disk")

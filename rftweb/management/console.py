@@ -27,7 +27,7 @@ REDACT = (
 )
 
 
-LONGEST_SHOWN = 160  # characters of a text in a preview
+MAX_SHOWN_LENGTH = 160  # characters of a text in a preview
 
 
 def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
@@ -42,7 +42,7 @@ def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
 def shorten_to_line(text: str) -> str:
     """Return the text on one line, cut where it is long."""
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[: MAX_SHOWN_LENGTH - 1] + "…"
 
 
 def project_named(slug: str | None) -> Project:

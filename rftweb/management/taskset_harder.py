@@ -14,7 +14,7 @@ from apps.tasksets.storing import Origin
 from rftweb.management.console import run_named, show_progress_bar
 
 ROUNDING = 1e-9
-MOST_EACH = 1_000
+MAX_PER_TASK = 1_000
 
 
 def add_harder(verbs: _SubParsersAction) -> ArgumentParser:
@@ -97,5 +97,5 @@ def _require_bounds(options: dict) -> None:
         raise CommandError("--at-least: must be from 0 to 1")
     if options["fewest"] < 1:
         raise CommandError("--fewest: must be 1 or more")
-    if not 1 <= options["each"] <= MOST_EACH:
-        raise CommandError(f"--each: must be from 1 to {MOST_EACH}")
+    if not 1 <= options["each"] <= MAX_PER_TASK:
+        raise CommandError(f"--each: must be from 1 to {MAX_PER_TASK}")

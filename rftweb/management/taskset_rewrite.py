@@ -13,7 +13,7 @@ from apps.tasksets.storing import Origin
 from rftweb.management.console import show_progress_bar
 from workers.rewriting import Unanswered, rewrite
 
-MOST_EACH = 32
+MAX_PER_TASK = 32
 
 
 def add_rewrite(verbs: _SubParsersAction) -> ArgumentParser:
@@ -55,8 +55,8 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
     """Create the taskset; return it and lines about refused tasks. Raise CommandError."""
     rewriter = _whom(options)
     slug = options["to"] or f"{taskset.slug}-rewritten"
-    if not 1 <= options["each"] <= MOST_EACH:
-        raise CommandError(f"--each: must be from 1 to {MOST_EACH}")
+    if not 1 <= options["each"] <= MAX_PER_TASK:
+        raise CommandError(f"--each: must be from 1 to {MAX_PER_TASK}")
     if options["most"] is not None and options["most"] < 1:
         raise CommandError("--most: must be 1 or more")
     if taskset.project.tasksets.filter(slug=slug).exists():

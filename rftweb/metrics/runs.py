@@ -52,8 +52,8 @@ TOLD = (
 OF_EVALUATIONS = ("pass", "mean")
 EVALUATIONS = 5
 RECENT = "interval '10 minutes'"
-MOST_RATINGS = 1_000  # newest ratings read per run
-MOST_WORKERS = 500
+MAX_RATINGS = 1_000  # newest ratings read per run
+MAX_WORKERS = 500
 FORGOTTEN_S = 24 * 3600  # a worker that is silent for longer has no series
 # The newest ratings of each run, by its index: the search ends at ratings older than a few minutes.
 RATINGS = f"""
@@ -61,7 +61,7 @@ RATINGS = f"""
     CROSS JOIN LATERAL (
         SELECT person.is_simulated, newest.at FROM
             (SELECT rater_id, at FROM feedback_rating
-                WHERE run_id = run.id ORDER BY id DESC LIMIT {MOST_RATINGS}) newest
+                WHERE run_id = run.id ORDER BY id DESC LIMIT {MAX_RATINGS}) newest
             JOIN accounts_user person ON person.id = newest.rater_id) rated
     WHERE rated.at > statement_timestamp() - {RECENT} GROUP BY 1, 2"""
 
@@ -214,7 +214,7 @@ class RunCollector:
     def _ratings(self) -> Metric:
         family = GaugeMetricFamily(
             "rftweb_run_recent_ratings",
-            f"Ratings of the last 10 minutes, {MOST_RATINGS} at most.",
+            f"Ratings of the last 10 minutes, {MAX_RATINGS} at most.",
             labels=[*RUN, "by"],
         )
         labels_by_run = {
@@ -262,7 +262,7 @@ class RunCollector:
         )
         recent = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
         for worker in recent.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[
-            :MOST_WORKERS
+            :MAX_WORKERS
         ]:
             beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
         living = recent.filter(

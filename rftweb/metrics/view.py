@@ -20,7 +20,7 @@ from apps.accounts.scopes import MayRead
 from rftweb.metrics.process import Process
 from rftweb.metrics.runs import RunCollector
 
-MOST_KEPT = 100  # users whose response is kept
+MAX_KEPT = 100  # users whose response is kept
 
 
 class PrometheusText(BaseRenderer):
@@ -52,7 +52,7 @@ class CachedResponse:
             at, text = self.texts.get(user.pk, (float("-inf"), b""))
             if time.monotonic() - at >= settings.METRICS_SECONDS:
                 text = scraped(RunCollector(user))
-                if len(self.texts) >= MOST_KEPT:
+                if len(self.texts) >= MAX_KEPT:
                     self.texts.clear()
                 self.texts[user.pk] = time.monotonic(), text
             return text

@@ -15,7 +15,7 @@ from rftweb.supervisor.program import Program
 QUICK_DEATH_S = 10.0  # a process that ends sooner counts as crashed at its start
 CRASH_LOOP = 5  # consecutive quick crashes after which the program is given up
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 8.0
+MAX_PAUSE_S = 8.0
 PROBE_PERIOD_S = 0.05
 SAY_STARTING_S = 15.0  # between two lines about a program that is still starting
 
@@ -83,7 +83,7 @@ class Child:
                 )
             self.restarts += 1
             self._become("restarting")
-            pause = min(FIRST_PAUSE_S * 2 ** (deaths - 1), LONGEST_PAUSE_S)
+            pause = min(FIRST_PAUSE_S * 2 ** (deaths - 1), MAX_PAUSE_S)
             self._output.say(f"{self.program.name} {ending}; starting it again in {pause:.1f} s")
             await asyncio.sleep(pause)
 

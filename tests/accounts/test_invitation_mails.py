@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.invitation_mails import MOST_ATTEMPTS, deliver_invitations
+from apps.accounts.invitation_mails import MAX_ATTEMPTS, deliver_invitations
 from apps.accounts.models import AuditEntry, Invitation, InvitationMail, Membership, User
 from tests.alerts.sinks import mail_server
 
@@ -87,7 +87,7 @@ def test_mail_fails_with_a_reason_if_the_server_is_unreachable_and_can_be_resent
 ):
     settings.EMAIL_PORT = 1  # no server listens there
     invite(owner, "dora@example.org")
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         InvitationMail.objects.update(due_at=Now())
         assert deliver_invitations() == 0
         mail = InvitationMail.objects.get()

@@ -131,7 +131,7 @@ def test_storage_page_counts_files_up_to_a_limit(desk, settings, tmp_path, monke
     assert [(one["files"], one["bytes"]) for one in folders()] == [(2, 10), (1, 5), (0, 0)]
     page = html(desk, "admin-storage")
     assert "Checkpoints" in page and "checkpoints.keep" in page
-    monkeypatch.setattr(storage, "MOST_FILES", 1)
+    monkeypatch.setattr(storage, "MAX_FILES", 1)
     assert [(one["files"], one["is_cut"]) for one in folders()] == [
         (1, True),
         (1, False),

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from apps.alerts import delivering
-from apps.alerts.delivering import MOST_ATTEMPTS, check_channel_address, deliver, pause_after
+from apps.alerts.delivering import MAX_ATTEMPTS, check_channel_address, deliver, pause_after
 from apps.alerts.evaluating import look_at_runs
 from apps.alerts.models import Channel, Delivery
 from tests.alerts.conftest import go_on
@@ -140,7 +140,7 @@ def test_mail_is_retried_after_the_server_refuses_it(mailbox, project, alice):
 def test_delivery_is_given_up_after_the_last_attempt(hook, project, alice):
     Channel.make(project, "webhook", hook.address, alice).test()
     hook.status = 500
-    Delivery.objects.update(attempts=MOST_ATTEMPTS - 1)
+    Delivery.objects.update(attempts=MAX_ATTEMPTS - 1)
     deliver()
     assert Delivery.objects.get().state == Delivery.State.GIVEN_UP
     make_due()
@@ -148,7 +148,7 @@ def test_delivery_is_given_up_after_the_last_attempt(hook, project, alice):
 
 
 def test_pauses_between_delivery_attempts_grow_up_to_an_hour():
-    pauses = [pause_after(attempts) for attempts in range(1, MOST_ATTEMPTS + 1)]
+    pauses = [pause_after(attempts) for attempts in range(1, MAX_ATTEMPTS + 1)]
     assert pauses[:3] == [10, 30, 90] and pauses == sorted(pauses) and pauses[-1] == 3600
 
 

@@ -32,7 +32,7 @@ CLASSES = {
     ".": "x",
 }
 ENDS = ("", "\0", "!")
-MOST_PAIRED = 9  # characters of a pattern that are tried in pairs
+MAX_PAIRED = 9  # characters of a pattern that are tried in pairs
 
 
 class TooSlow(Exception):
@@ -57,11 +57,11 @@ def attacks(pattern: str, length: int) -> Iterator[str]:
     characters = characters_of(pattern)
     for character in characters:
         yield from (character * length + end for end in ENDS)
-    for pair in combinations(characters[:MOST_PAIRED], 2):
+    for pair in combinations(characters[:MAX_PAIRED], 2):
         yield "".join(pair) * (length // 2) + ENDS[1]
     for word in words_of(pattern):
         yield word * (length // len(word))
-        yield from (word + character * length for character in characters[:MOST_PAIRED])
+        yield from (word + character * length for character in characters[:MAX_PAIRED])
 
 
 def seconds(expression: re.Pattern, method: str, text: str) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-MOST_TABS = 400  # between two positions on one page
+MAX_TABS = 400  # between two positions on one page
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Listener:
     def go_to(self, role: str, name: str, key: str = "Tab") -> Heard:
         """Press Tab until an element with this role and a matching name has the focus."""
         met = []
-        for _ in range(MOST_TABS):
+        for _ in range(MAX_TABS):
             self.page.keyboard.press(key)
             heard = self.focused()
             if heard.role == role and re.search(name, heard.name):

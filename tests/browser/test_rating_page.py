@@ -5,7 +5,7 @@ offline, two windows, and a session that ends.
 import pytest
 from django.contrib.sessions.models import Session
 
-from apps.feedback.forms.words import LONGEST
+from apps.feedback.forms.words import MAX_TEXT_LENGTH
 from apps.feedback.models import Item, Rating, Slot
 from tests.browser.rating import asking
 from tests.keeping import elsewhere
@@ -291,7 +291,7 @@ def test_critique_of_a_megabyte_is_refused_and_stays_in_its_field(begun):
     page.get_by_text("999,996 characters; the maximum is 20,000").wait_for()
     assert item_on(page) == item and asked.ratings() == []
     assert page.locator("[data-critique]").evaluate("(box) => box.value.length") == 999_996
-    page.locator("[data-critique]").fill("words " * (LONGEST // 6))
+    page.locator("[data-critique]").fill("words " * (MAX_TEXT_LENGTH // 6))
     window.press("Control+Enter")
     wait_for_another(page, item)
 

@@ -31,7 +31,7 @@ from tests.profiles import tries
 
 LONG = 600
 OVER = 0
-MOST_LAPSES = 3
+MAX_LAPSES = 3
 IGNORED = {
     "engines served what was published",
     "published weights match their manifests",
@@ -45,7 +45,7 @@ class Ledger(RuleBasedStateMachine):
         "group_size": 2,
         "groups_per_step": 2,
         "steps": 1000,
-        "group_attempts": MOST_LAPSES,
+        "group_attempts": MAX_LAPSES,
         "task_attempts": 100,
     }
 
@@ -71,7 +71,7 @@ class Ledger(RuleBasedStateMachine):
             assert self.state.setdefault(group.pk, state) == state, (
                 "claimed in a state it is not in"
             )
-            assert group.attempts == self.lapses[group.pk] < MOST_LAPSES, (
+            assert group.attempts == self.lapses[group.pk] < MAX_LAPSES, (
                 "leases that ran out are attempts, and nothing else"
             )
             self.lapses[group.pk] += seconds == OVER
@@ -81,7 +81,7 @@ class Ledger(RuleBasedStateMachine):
         for pk in Group.objects.filter(run=self.run, reason__startswith="failed ").values_list(
             "pk", flat=True
         ):
-            assert self.lapses[pk] == MOST_LAPSES, (
+            assert self.lapses[pk] == MAX_LAPSES, (
                 "only a group whose attempts are used up is dropped by a claim"
             )
             self.state[pk] = "dropped"

@@ -22,9 +22,9 @@ from tests.collisions.writers import WRITERS, Scene
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 PAIRS = list(itertools.combinations_with_replacement(WRITERS, 2))
-LONGEST_DELAY_S = 0.004  # the random delay of one of the two
+MAX_DELAY_S = 0.004  # the random delay of one of the two
 A_ROUND_S = 30.0
-LONGEST_S = 7_200.0 if profiles.IS_LONG else 1_800.0  # on a busy machine
+MAX_SECONDS = 7_200.0 if profiles.IS_LONG else 1_800.0  # on a busy machine
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ class Side:
                 self.meeting.wait(A_ROUND_S)
                 if self.over.is_set():
                     break
-                time.sleep(random.uniform(0, LONGEST_DELAY_S))  # a different interleaving each time
+                time.sleep(random.uniform(0, MAX_DELAY_S))  # a different interleaving each time
                 work()
                 if conflicts:
                     tell.send((number, ""))
@@ -145,7 +145,7 @@ class Side:
         tell.close()
 
     def end(self) -> list[tuple[int, str]]:
-        self.process.join(LONGEST_S)
+        self.process.join(MAX_SECONDS)
         found = []
         while self.told.poll():
             try:
@@ -192,7 +192,7 @@ def test_no_two_writers_deadlock(scene):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.timeout(LONGEST_S)
+@pytest.mark.timeout(MAX_SECONDS)
 @pytest.mark.django_db(transaction=True)
 def test_no_two_writers_deadlock_in_many_rounds(scene):
     """About 390 rounds; more than 5,000 with `make test-long`."""

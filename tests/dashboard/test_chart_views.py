@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.runs.models import ChartView, NotPossible, Run
-from apps.runs.models.chart_views import MOST_VIEWS
+from apps.runs.models.chart_views import MAX_VIEWS
 
 HERE = ["lab", "tone-7"]
 
@@ -124,7 +124,7 @@ def test_viewer_saves_views_but_cannot_share_them(client, viewer, seeded):
 
 
 def test_number_of_views_per_user_is_limited(seeded):
-    for n in range(MOST_VIEWS):
+    for n in range(MAX_VIEWS):
         ChartView.keep(seeded.run, seeded.alice, f"{n}", "", of_all_runs=False, is_shared=False)
     with pytest.raises(NotPossible, match="delete one first"):
         ChartView.keep(seeded.run, seeded.alice, "more", "", of_all_runs=False, is_shared=False)

@@ -21,7 +21,7 @@ from apps.rollouts.payload import pack
 from tests.dashboard.growing import grow_runs
 from tests.played import name_in, play
 
-MOST = {"environments": 14, "environment": 20, "episode": 15}
+MAX_QUERIES = {"environments": 14, "environment": 20, "episode": 15}
 BIDI = "\u202egnp.exe"
 MARK = re.compile(r"(?<!\d)0\.83")  # 10.83 may be part of a time
 
@@ -362,7 +362,7 @@ def test_number_of_queries_does_not_grow_with_episodes_and_turns(alice_client, m
         EpisodeTurn(episode=episode, number=4 + n, observation="see") for n in range(46)
     )
     assert {name: queries(alice_client, address) for name, address in places.items()} == few
-    assert {name: count for name, count in few.items() if count > MOST[name]} == {}
+    assert {name: count for name, count in few.items() if count > MAX_QUERIES[name]} == {}
 
 
 def test_number_of_queries_does_not_grow_with_environments_and_runs(alice_client, maze, seeded):

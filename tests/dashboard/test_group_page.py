@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience
-from apps.dashboard.views.groups import MOST_SHOWN
+from apps.dashboard.views.groups import MAX_SHOWN
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 
@@ -56,7 +56,7 @@ def test_large_group_is_paged_but_summarized_completely(page, seeded, client):
     group = seeded.rollout.group
     Experience.objects.filter(group=group).update(reward=0.5)
     own = group.rollouts.count()
-    more = MOST_SHOWN + 6
+    more = MAX_SHOWN + 6
     made = Rollout.objects.bulk_create(
         Rollout(
             run=seeded.run,
@@ -86,7 +86,7 @@ def test_large_group_is_paged_but_summarized_completely(page, seeded, client):
     assert (found["judged"], found["best"]) == (own + more, 1.0)
     assert found["mean"] == pytest.approx((own * 0.5 + more) / (own + more))
     assert (
-        len(answer.context["sides"]) == MOST_SHOWN
+        len(answer.context["sides"]) == MAX_SHOWN
         and f"{own + more} replies to task" in text
         and "after →" in text
     )

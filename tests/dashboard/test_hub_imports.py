@@ -77,7 +77,7 @@ def test_missing_hub_dataset_fails_with_the_message_of_the_loader(
 
 @pytest.mark.django_db(transaction=True)
 def test_hub_dataset_that_is_too_large_fails_with_advice(ask_hub, hub, monkeypatch):
-    monkeypatch.setattr("workers.importing.importing.MOST_FETCHED", 100)
+    monkeypatch.setattr("workers.importing.importing.MAX_FETCHED_BYTES", 100)
     ask_hub(name="lab/sums", split="train")
     assert import_next_file("test")
     assert "manage.py taskset import --hub" in TasksetImport.objects.get().reason

@@ -86,7 +86,7 @@ def test_invalid_or_escaping_zip_file_is_refused_and_leaves_no_files(send, folde
 
 
 def test_zip_file_that_unpacks_too_large_is_refused(send, folder, monkeypatch):
-    monkeypatch.setattr(zip_archive, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(zip_archive, "MAX_BYTES", 1_000_000)
     assert (
         "the unpacked archive is larger than"
         in send(packed({"a.jsonl": b" " * 1_000_001}), "a.zip").reason

@@ -243,12 +243,12 @@ def test_invalid_choices_are_refused_at_their_field_and_others_are_kept(
     ("content", "words"), [(b"", "The file is empty"), (b"x" * 11, "the maximum on this page is")]
 )
 def test_a_file_that_is_empty_or_too_large_is_refused(send, monkeypatch, content, words, folder):
-    monkeypatch.setattr(imports, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(imports, "MAX_BYTES", 10)
     assert words in send(content) and not TasksetImport.objects.exists()
 
 
 def test_project_with_too_many_files_gets_advice(send, monkeypatch):
-    monkeypatch.setattr(import_files, "MOST_HELD", 1)
+    monkeypatch.setattr(import_files, "MAX_HELD", 1)
     send(b"{}")
     assert "import or discard one" in send(b"{}")
 

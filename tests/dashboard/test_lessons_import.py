@@ -135,7 +135,7 @@ def test_unreadable_file_is_refused_with_a_message(send, content, words):
 
 
 def test_a_file_that_is_too_large_for_a_page_is_refused(send, monkeypatch):
-    monkeypatch.setattr(lessons, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(lessons, "MAX_BYTES", 10)
     status, html = send(lines(PAIR))
     assert (status, "manage.py for larger files" in html) == (422, True)
 
@@ -165,7 +165,7 @@ def test_pages_link_to_the_import_only_for_users_who_can_import(client, alice, b
 
 
 def test_sources_are_counted_among_the_newest_lessons_only(send, monkeypatch):
-    monkeypatch.setattr(lessons, "MOST_COUNTED", 3)
+    monkeypatch.setattr(lessons, "MAX_COUNTED", 3)
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10)]
     _, html = send(lines(*rows), kind="demonstrations")
     assert "among the newest 3 of each type" in html and '<td class="r num">3</td>' in html

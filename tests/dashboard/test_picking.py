@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
-from apps.dashboard.views.picking import MOST
+from apps.dashboard.views.picking import MAX_SELECTED
 from apps.feedback.models import Demonstration, Item, Preference, Rating, Slot
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Group, Rollout
@@ -82,11 +82,12 @@ def test_largest_possible_selection_can_be_confirmed_from_its_page(alice_client,
             state="finished",
             text="many of these",
         )
-        for n in range(MOST + 5)
+        for n in range(MAX_SELECTED + 5)
     )
     said = act(alice_client, "drop", all=1, query="exact=many of these")
     assert (
-        len(said.context["picked"]) == MOST and "the newest 1,000 matches" in said.content.decode()
+        len(said.context["picked"]) == MAX_SELECTED
+        and "the newest 1,000 matches" in said.content.decode()
     )
     form = re.search(r'<form class="lines".*?</form>', said.content.decode(), re.DOTALL).group()
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form)

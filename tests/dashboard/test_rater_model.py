@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from apps.feedback.models import Item, Prediction, RaterModel, Rating, Slot
 from apps.feedback.rater_model import learning
-from apps.feedback.rater_model.audits import FEWEST
+from apps.feedback.rater_model.audits import MIN_AUDITS
 from apps.feedback.rater_model.pausing import pause_if_alarming
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -129,7 +129,7 @@ def test_page_shows_used_decisions_and_the_replies_filled_in(page, fitted):
 
 @pytest.mark.parametrize(
     ("light", "word"),
-    [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(FEWEST))],
+    [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(MIN_AUDITS))],
 )
 def test_page_describes_the_traffic_light_in_words(page, fitted, light, word):
     fitted(light=light)

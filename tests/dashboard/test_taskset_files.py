@@ -60,7 +60,7 @@ def test_tasksets_without_common_tasks_say_so(page, sets, project, tmp_path):
 
 
 def test_tasksets_too_large_for_the_page_show_the_command(page, sets, monkeypatch):
-    monkeypatch.setattr(taskset_files, "MOST_TASKS", 10)
+    monkeypatch.setattr(taskset_files, "MAX_TASKS", 10)
     assert (
         "manage.py taskset overlap test train"
         in page("taskset-overlap", "test", **{"with": "train"})[1]

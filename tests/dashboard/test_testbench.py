@@ -46,7 +46,7 @@ def judge(trial: Trial) -> Trial:
     taken = Trial.objects.claim("scorer", 60)
     assert taken == trial
     scorer = find_scorer(trial.scorer)
-    questions = next_questions(taken, limits.MOST_REPLIES)
+    questions = next_questions(taken, limits.MAX_REPLIES)
     answers = [
         AnsweredQuestion(q, scorer.judge(q.rollouts, q.task, q.options), 0.012) for q in questions
     ]
@@ -200,7 +200,7 @@ def test_rollout_page_links_to_the_test_bench_with_its_reply_and_task(client, se
 
 
 def test_trial_is_rejected_when_too_many_are_open(bench, ask, monkeypatch):
-    monkeypatch.setattr("apps.rewards.testbench.asking.MOST_OPEN_TRIALS", 1)
+    monkeypatch.setattr("apps.rewards.testbench.asking.MAX_OPEN_TRIALS", 1)
     ask()
     answer = bench.post(address(), MATH)
     assert answer.status_code == 422 and Trial.objects.count() == 1
@@ -274,7 +274,7 @@ def test_compared_replies_cannot_become_cases(bench, ask):
 
 
 def test_the_number_of_cases_is_limited(bench, ask, monkeypatch):
-    monkeypatch.setattr("apps.rewards.testbench.asking.MOST_CASES", 0)
+    monkeypatch.setattr("apps.rewards.testbench.asking.MAX_CASES", 0)
     trial = judge(ask())
     answer = bench.post(address("test-bench-keep", trial.pk), {"place": "0", "expected": "1"})
     assert answer.status_code == 422 and "cases, which is the maximum" in answer.content.decode()

@@ -19,7 +19,7 @@ def page(client, seeded, monkeypatch):
     """Show 40 tokens at a time of a reply of 90: v3 sampled the first 20, v4 the others; the last
     10 are masked.
     """
-    monkeypatch.setattr(shading, "MOST_TOKENS", 40)
+    monkeypatch.setattr(shading, "MAX_TOKENS", 40)
     kept = Tokens(
         (3, 4), tuple(range(6, 96)), (-0.1,) * 90, (1,) * 80 + (0,) * 10, ((0, 3), (20, 4))
     )

@@ -182,7 +182,7 @@ def test_an_action_announced_before_the_wait_begins_is_found(waits, together, ha
 
 
 def test_a_long_action_is_read_from_the_database(waits, together, hardly_looks, monkeypatch):
-    monkeypatch.setattr(action_waiters, "LONGEST_ANNOUNCED", 3)
+    monkeypatch.setattr(action_waiters, "MAX_ANNOUNCED_LENGTH", 3)
     standing, _ = together(lambda: told_while_waiting(waits, lambda: said(waits)))
     assert standing.action == "left"
 

@@ -19,8 +19,8 @@ from apps.feedback.rater_model import history
 from tests.feedback.asking import ask
 from tests.feedback.many import BIG, a_past, many_items
 
-CLAIM_AT_MOST = 4
-SUBMIT_AT_MOST = 5  # of the whole request: the session and the person are among them
+MAX_CLAIM_QUERIES = 4
+MAX_SUBMIT_QUERIES = 5  # of the whole request: the session and the person are among them
 SOME = 10
 FEW = 100
 MANY = 6_000
@@ -99,8 +99,8 @@ def test_claim_and_rating_take_a_limited_number_of_queries_for_any_number_of_ite
     for _ in range(4):
         claimed, held = next_item(client, run)
         decided = submit(client, held)
-        assert len(claimed) <= CLAIM_AT_MOST, claimed
-        assert len(decided) <= SUBMIT_AT_MOST, decided
+        assert len(claimed) <= MAX_CLAIM_QUERIES, claimed
+        assert len(decided) <= MAX_SUBMIT_QUERIES, decided
 
 
 def test_rating_never_scans_a_big_table(client, waiting, bob):
@@ -116,8 +116,8 @@ def test_rating_counts_on_pages_never_scan_a_big_table(waiting, bob, monkeypatch
     run = waiting(MANY)
     for module, name in (
         (own_work, "NEWEST"),
-        (ratings, "MOST_COUNTED"),
-        (history, "MOST_COUNTED"),
+        (ratings, "MAX_COUNTED"),
+        (history, "MAX_COUNTED"),
     ):
         monkeypatch.setattr(module, name, SOME)
     asked, (today, shaped, counts, used, time) = statements(

@@ -10,7 +10,7 @@ from django.urls import reverse
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
 from apps.dashboard.human_cost_benefit import bought
-from apps.dashboard.people_now import MOST_COUNTED, people_now
+from apps.dashboard.people_now import MAX_COUNTED, people_now
 from apps.dashboard.templatetags.marks import chip
 from apps.evaluation.results import _judge
 from apps.feedback.aggregating import write_people_rewards
@@ -102,7 +102,7 @@ def test_counts_of_people_exclude_the_simulated_rater(judged):
     now = people_now(judged)
     assert (now.hourly, now.hourly_simulated) == (2, 4)
     assert (now.hourly_words, now.simulated_words) == ("2", "4")
-    busy = replace(now, hourly_simulated=MOST_COUNTED - 2)  # as many as are counted
+    busy = replace(now, hourly_simulated=MAX_COUNTED - 2)  # as many as are counted
     assert (busy.hourly_words, busy.simulated_words) == ("2 or more", "998 or more")
     found = bought(judged, newest_decisions(judged))
     assert (found.people.decisions, found.simulated.decisions, found.judged) == (2, 4, 2)

@@ -154,7 +154,7 @@ def test_pictures_are_decoded_by_a_child_process_that_is_restarted_after_it_dies
     with pytest.raises(BadPicture, match="not a supported image"):
         encode_picture(b"no picture")
     died = decoder.child
-    monkeypatch.setattr(picture_process, "LONGEST_S", 0)
+    monkeypatch.setattr(picture_process, "MAX_SECONDS", 0)
     with pytest.raises(BadPicture, match="too much memory or time"):
         while True:  # the child is killed during or before its response
             encode_picture(png((2000, 2000)))

@@ -93,7 +93,7 @@ def test_missing_supervisor_is_a_warning(installation):
 
 
 def test_too_little_disk_space_is_a_failure(installation, monkeypatch):
-    monkeypatch.setattr("rftweb.doctor.machine.LEAST_DISK", 2**80)
+    monkeypatch.setattr("rftweb.doctor.machine.MIN_DISK_BYTES", 2**80)
     assert level_of(check_disk) is Level.FAIL
 
 

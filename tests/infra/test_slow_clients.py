@@ -240,7 +240,7 @@ def test_download_is_closed_when_the_client_reads_nothing(web, monkeypatch):
 
 def test_number_of_open_downloads_per_user_is_limited(web):
     with ExitStack() as held:
-        for _ in range(answers.MOST_OPEN_EACH):
+        for _ in range(answers.MAX_OPEN_PER_USER):
             held.enter_context(web.send(request("/download/alice", method="GET"))).recv(9)
         status, said = web.answer(request("/download/alice", method="GET"))
         assert status == 429 and "Wait until one finishes" in said
@@ -272,7 +272,7 @@ def test_request_with_too_large_headers_is_refused_with_a_message(web, size):
     status, words = web.answer(
         request("/healthz", "X-Pad: " + "x" * size, "Connection: close", method="GET")
     )
-    assert status == (200 if size < http_protocol.LARGEST_HEAD else 431)
+    assert status == (200 if size < http_protocol.MAX_HEAD_BYTES else 431)
     assert (status == 200) or "can have 65,536 bytes" in words
 
 

@@ -146,7 +146,7 @@ def test_index_is_built_once_for_equal_contents(stored, django_assert_num_querie
 
 def test_least_recently_used_index_is_evicted(stored, monkeypatch):
     one, two, three = (stored(name, f"{LONG} {name}") for name in ("one", "two", "three"))
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * load_index(one, 1_000).size)
+    monkeypatch.setattr(evaluation_sets, "MAX_HELD", 2 * load_index(one, 1_000).size)
     kept = load_index(one, 1_000)
     load_index(two, 1_000)
     load_index(one, 1_000)
@@ -158,7 +158,7 @@ def test_least_recently_used_index_is_evicted(stored, monkeypatch):
 
 def test_set_too_large_for_memory_keeps_groups_waiting(new_run, judge, stored, monkeypatch):
     stored("held-out", LONG)
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
+    monkeypatch.setattr(evaluation_sets, "MAX_HELD", 3)
     run = new_run(pipeline=without("held-out"), group_attempts=1)
     judge(run, (0.0, 1.0))
     assert "too large" in given_up(run).get().reason
@@ -167,7 +167,7 @@ def test_set_too_large_for_memory_keeps_groups_waiting(new_run, judge, stored, m
 def test_sets_too_large_together_keep_groups_waiting(new_run, judge, stored, monkeypatch):
     one = load_index(stored("one", LONG), 1_000)
     stored("two", f"{LONG} again")
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", one.size + 1)
+    monkeypatch.setattr(evaluation_sets, "MAX_HELD", one.size + 1)
     run = new_run(pipeline=without("one", "two"), group_attempts=1)
     judge(run, (0.0, 1.0))
     assert "'two' no longer exists or is too large" in given_up(run).get().reason
@@ -175,11 +175,11 @@ def test_sets_too_large_together_keep_groups_waiting(new_run, judge, stored, mon
 
 def test_set_too_large_for_memory_is_read_once(stored, monkeypatch, django_assert_num_queries):
     large = stored("held-out", LONG)
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
+    monkeypatch.setattr(evaluation_sets, "MAX_HELD", 3)
     with pytest.raises(TooMuch):
-        load_index(large, evaluation_sets.MOST_HELD)
+        load_index(large, evaluation_sets.MAX_HELD)
     with django_assert_num_queries(0), pytest.raises(TooMuch, match="8-grams"):
-        load_index(large, evaluation_sets.MOST_HELD)
+        load_index(large, evaluation_sets.MAX_HELD)
 
 
 # -- which sets are allowed
@@ -212,7 +212,7 @@ def test_invalid_taskset_name_is_refused_by_its_pattern(plan, project, name):
 
 def test_too_many_evaluation_tasks_are_refused(plan, project, stored, monkeypatch):
     stored("held-out", LONG, "Name a colour.")
-    monkeypatch.setattr(evaluation_sets, "MOST_TASKS", 1)
+    monkeypatch.setattr(evaluation_sets, "MAX_TASKS", 1)
     [(field, words)] = find_pipeline_problems(plan(pipeline=without("held-out")), project).items()
     assert field == "pipeline.0.options.tasksets" and "2 tasks in total" in words
 

@@ -129,7 +129,7 @@ def test_tasks_requested_by_people_are_filtered_too(new_run, levelled, alice):
 def test_opening_checks_a_limited_number_of_tasks_and_the_next_continues(
     new_run, levelled, monkeypatch
 ):
-    monkeypatch.setattr(task_filter, "MOST_LOOKS", 1)
+    monkeypatch.setattr(task_filter, "MAX_CHECKS", 1)
     run = new_run(
         max_staleness=9, selection={"name": "easy_to_hard", "by": "level"}, pipeline=[MIDDLE]
     )

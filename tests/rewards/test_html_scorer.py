@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
-from apps.rewards.scorers.html import LONGEST, SECONDS
+from apps.rewards.scorers.html import MAX_REPLY_LENGTH, SECONDS
 from apps.rewards.scoring import Question
 from apps.tasksets.generators import find_generator as generator
 from apps.tasksets.pages import rendering
@@ -73,7 +73,7 @@ def test_window_size_follows_the_options():
         ("<html><body>", "no HTML code block"),
         ("```html\n<p>cut", "no HTML code block"),
         ("<html>" * 50, "no HTML code block"),
-        ("x" * (LONGEST + 1), "longer"),
+        ("x" * (MAX_REPLY_LENGTH + 1), "longer"),
         ("<html><script>1</script></html>", "<script>"),
         ("<html><img src='file:///etc/passwd'></html>", "<img>"),
     ],

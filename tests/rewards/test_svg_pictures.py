@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
-from apps.rewards.svg_pictures import LONGEST, NoDrawing, _windows, draw_svg, likeness
+from apps.rewards.svg_pictures import MAX_MARKUP_LENGTH, NoDrawing, _windows, draw_svg, likeness
 from apps.tasksets.generators import find_generator as generator
 
 WANTED = '<svg viewBox="0 0 64 64"><circle cx="32" cy="32" r="16" fill="#d62728"/></svg>'
@@ -63,7 +63,7 @@ def test_more_similar_drawing_gets_more_and_a_plain_rectangle_almost_nothing():
         ('<svg><rect fill="url(file:///a)"/></svg>', "url("),
         (f"<svg>{'<g>' * 40}{'</g>' * 40}</svg>", "deeper"),
         (f"<svg>{'<g/>' * 501}</svg>", "500 elements"),
-        (f"<svg>{' ' * LONGEST}</svg>", "longer"),
+        (f"<svg>{' ' * MAX_MARKUP_LENGTH}</svg>", "longer"),
         ('<svg viewBox="0 0 1e9 1"><g/></svg>', "width and height"),
         ('<svg width="99999" height="1"><g/></svg>', "longer than wide"),
         ('<svg viewBox="0 0 -1 5"/></svg>', ""),

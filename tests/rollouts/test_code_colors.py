@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.rollouts.code_colors import LEXERS, LONGEST, NotColored, colored
+from apps.rollouts.code_colors import LEXERS, MAX_BLOCK_LENGTH, NotColored, colored
 
 UNITS = [*"'\"`\\/*#$%&<>()[]{}=+-!|~^,.:;@?a1_ \n\t", "/*", "*/", "//", "\\\n", "${", "'''", '"""']
 UNITS += [
@@ -68,4 +68,4 @@ def test_other_languages_are_not_colored(info):
 
 def test_long_code_is_not_colored():
     with pytest.raises(NotColored):
-        colored("x" * (LONGEST + 1), "python")
+        colored("x" * (MAX_BLOCK_LENGTH + 1), "python")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.rollouts import formulas
-from apps.rollouts.markup import ATTRIBUTES, LONGEST, TAGS, markup
+from apps.rollouts.markup import ATTRIBUTES, MAX_MARKDOWN_LENGTH, TAGS, markup
 from tests.profiles import tries
 from tests.rollouts.hostile import PAYLOADS
 
@@ -129,7 +129,7 @@ def test_deeply_nested_quote_is_cut_without_an_error():
 
 
 def test_very_long_reply_is_shown_as_plain_text():
-    html = markup("<b>" + "a" * LONGEST)
+    html = markup("<b>" + "a" * MAX_MARKDOWN_LENGTH)
     assert html.startswith("<pre>&lt;b&gt;a")
 
 

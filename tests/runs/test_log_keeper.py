@@ -106,8 +106,8 @@ def test_values_that_cannot_be_stored_are_converted_or_cut(keeper, log):
     [line] = kept(keeper)
     assert (line.fields["text"], line.fields["nan"], line.fields["half"]) == ("a�b", "nan", "?")
     assert (
-        len(line.fields["long"]) == log_keeper.LONGEST_VALUE
-        and len(line.fields["many"]) == log_keeper.MOST_ITEMS
+        len(line.fields["long"]) == log_keeper.MAX_VALUE_LENGTH
+        and len(line.fields["many"]) == log_keeper.MAX_ITEMS
     )
 
 

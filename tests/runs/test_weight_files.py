@@ -76,7 +76,7 @@ def test_file_is_sent_whole_or_in_the_requested_range(handed_out):
 
 
 def test_range_is_cut_to_the_longest_part_and_odd_ranges_mean_the_whole_file(monkeypatch):
-    monkeypatch.setattr("apps.policies.transfer.ranges.LONGEST_PART", 8)
+    monkeypatch.setattr("apps.policies.transfer.ranges.MAX_PART_LENGTH", 8)
     assert parse_range("bytes=2-", 100) == Part(2, 10, 100)
     for odd in ("", "bytes=-5", "bytes=1-2,4-5", "lines=1-2", "bytes=x-"):
         assert parse_range(odd, 100) is None

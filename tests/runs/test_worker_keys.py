@@ -8,7 +8,7 @@ from apps.runs.models import Worker
 from apps.runs.worker_registry import enter
 
 pytestmark = pytest.mark.django_db
-LONGEST_KEY = Worker._meta.get_field("key").max_length
+MAX_KEY_LENGTH = Worker._meta.get_field("key").max_length
 
 
 @pytest.fixture
@@ -30,5 +30,5 @@ def test_machines_with_long_names_that_begin_alike_get_different_keys(on_host):
     one = on_host("a" * 63 + "1")
     other = on_host("a" * 63 + "2")
     assert one.pk != other.pk
-    assert {len(one.key), len(other.key)} == {LONGEST_KEY}
+    assert {len(one.key), len(other.key)} == {MAX_KEY_LENGTH}
     assert one.host == "a" * 63 + "1"

@@ -19,7 +19,7 @@ NEW_TOKEN = """
 from apps.accounts.models import Token, User
 print(Token.issue(User.objects.get(username="root"), "test", ["rate"])[1])
 """
-FEWEST_ACKNOWLEDGED = 20
+MIN_ACKNOWLEDGED = 20
 
 
 class Rater(threading.Thread):
@@ -76,14 +76,14 @@ def test_no_acknowledged_rating_is_lost_when_processes_are_killed(installation, 
     rater = Rater(installation.stack.address, secret, ledger)
     rater.start()
     for victim in ("web", "postgres", "valkey", "web"):
-        more = rater.acknowledged + FEWEST_ACKNOWLEDGED // 4
+        more = rater.acknowledged + MIN_ACKNOWLEDGED // 4
         installation.wait("people rate", lambda more=more: rater.acknowledged >= more)
         killed = installation.stack.kill(victim)
         installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
     installation.wait_completed("rated")
     rater.over.set()
     rater.join(30)
-    assert rater.acknowledged >= FEWEST_ACKNOWLEDGED and rater.faults > 0, (
+    assert rater.acknowledged >= MIN_ACKNOWLEDGED and rater.faults > 0, (
         "too few ratings, or no request failed"
     )
     done = installation.manage("reconcile", "--json", "--acknowledged", str(ledger))

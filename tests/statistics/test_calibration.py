@@ -9,7 +9,7 @@ from statistics import correlation, mean
 import pytest
 
 from apps.statistics.agreement import cohen_kappa
-from apps.statistics.calibration import LEAST, JudgedReply, compute_calibration, scale_to_range
+from apps.statistics.calibration import MIN_LABELS, JudgedReply, compute_calibration, scale_to_range
 
 
 def rows_of(pairs, **more):
@@ -182,7 +182,7 @@ def test_calibration_bins_compare_scorer_values_with_people():
     assert found.error.value == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("count", [0, 1, LEAST - 1])
+@pytest.mark.parametrize("count", [0, 1, MIN_LABELS - 1])
 def test_every_metric_says_how_many_labels_it_needs_if_there_are_too_few(count):
     found = compute_calibration(rows_of([(n % 2, n % 2) for n in range(count)], length=9))
     for name in (
@@ -197,7 +197,7 @@ def test_every_metric_says_how_many_labels_it_needs_if_there_are_too_few(count):
         "error",
     ):
         metric = getattr(found, name)
-        assert metric.value is None and metric.why.startswith(f"needs {LEAST} "), name
+        assert metric.value is None and metric.why.startswith(f"needs {MIN_LABELS} "), name
     assert sum(one.count for one in found.bins) == count
 
 

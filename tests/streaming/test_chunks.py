@@ -132,7 +132,7 @@ def test_unresponsive_redis_is_tried_only_once(fresh_id, standing_clock):
 def test_pending_chunks_are_limited_while_redis_is_down(own_redis, fresh_id):
     own_redis.kill()
     writer = ChunkWriter(fresh_id, own_redis.url)
-    for rollout_id in range(chunks.MOST_PENDING + 100):
+    for rollout_id in range(chunks.MAX_PENDING + 100):
         writer.add(rollout_id, 0, "x", (-1.0,), 0)
     now(writer)
-    assert len(writer.pending) == chunks.MOST_PENDING
+    assert len(writer.pending) == chunks.MAX_PENDING

@@ -115,7 +115,7 @@ async def test_events_of_many_writers_come_in_order_without_gaps(serve, bobs, to
 async def test_after_a_long_absence_the_socket_says_what_it_skipped(
     serve, bobs, topic, monkeypatch
 ):
-    monkeypatch.setattr(consumers, "MOST_MISSED", 1)
+    monkeypatch.setattr(consumers, "MAX_MISSED", 1)
     async with opened(serve(), bobs, f"topic={topic.pk}&since=0") as socket:
         assert json.loads(await socket.recv()) == {"skipped": {str(topic.pk): topic.sequence}}
         assert [event["sequence"] for event in await frames_until(socket, topic.sequence)] == [

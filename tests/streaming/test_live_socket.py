@@ -232,7 +232,7 @@ async def test_idle_sockets_stay_open(serve, bobs, topic):
 async def test_browser_that_reads_nothing_is_disconnected_with_a_retry_code(
     browser, topic, fresh_id, monkeypatch
 ):
-    monkeypatch.setattr("apps.streaming.watcher.MOST_WAITING", 3)
+    monkeypatch.setattr("apps.streaming.watcher.MAX_WAITING", 3)
     monkeypatch.setattr("apps.streaming.watcher.Watcher.__init__.__defaults__", (3, 0.5))
     async with browser.connect() as socket:
         await browser.hear(socket)

@@ -306,7 +306,7 @@ def test_pickle_of_anything_but_one_text_is_refused(pickled, capsys):
 
 
 def test_private_tests_that_unpack_to_more_than_the_limit_are_refused(monkeypatch):
-    monkeypatch.setattr("apps.tasksets.code_test_values.LARGEST_UNPACKED", 1_000)
+    monkeypatch.setattr("apps.tasksets.code_test_values.MAX_UNPACKED_BYTES", 1_000)
     with pytest.raises(BadTests, match="larger than"):
         normal_form({"private_test_cases": packed(STDIN * 100)})
 

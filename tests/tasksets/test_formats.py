@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from apps.tasksets.sources import open_source, streams
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record
+from apps.tasksets.sources.records import MAX_LINE_BYTES, BadLine, NotReadable, Record
 
 ROWS = [{"prompt": f'{n} "x\\ [1, 2] {{}} é 好', "answer": {"value": [[n]]}} for n in range(4)]
 
@@ -158,9 +158,9 @@ def test_truncated_or_ambiguous_file_is_refused_with_a_reason(tmp_path, name, ra
 @pytest.mark.parametrize("packed", [".gz", ".bz2", ".xz", ".zst"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
 def test_decompression_bomb_is_refused_with_one_sentence(tmp_path, monkeypatch, name, packed):
-    monkeypatch.setattr(streams, "MOST_UNPACKED", 3 * LONGEST_LINE)
+    monkeypatch.setattr(streams, "MAX_UNPACKED_BYTES", 3 * MAX_LINE_BYTES)
     begun = {"a.json": b"[", "a.csv": b"a,b\n", "a.parquet": b"PAR1"}.get(name, b"")
-    path = written(tmp_path / (name + packed), PACKERS[packed](begun + b" " * (8 * LONGEST_LINE)))
+    path = written(tmp_path / (name + packed), PACKERS[packed](begun + b" " * (8 * MAX_LINE_BYTES)))
     with pytest.raises(
         NotReadable,
         match=r"the unpacked file is larger than 0\.003\S* GB; split it into smaller files$",
@@ -171,7 +171,7 @@ def test_decompression_bomb_is_refused_with_one_sentence(tmp_path, monkeypatch, 
 def test_reading_a_long_array_uses_limited_memory(tmp_path):
     row = b'{"a": "' + b"x" * 10_000 + b'"},'
     path = written(
-        tmp_path / "a.json", b"[" + row * 2_000 + b'{"a": "' + b"y" * (20 * LONGEST_LINE) + b'"}]'
+        tmp_path / "a.json", b"[" + row * 2_000 + b'{"a": "' + b"y" * (20 * MAX_LINE_BYTES) + b'"}]'
     )
     tracemalloc.start()
     last = None
@@ -180,7 +180,7 @@ def test_reading_a_long_array_uses_limited_memory(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert "longer than" in last.reason
-    assert peak < 12 * LONGEST_LINE
+    assert peak < 12 * MAX_LINE_BYTES
 
 
 SHORT = arrow.float32()

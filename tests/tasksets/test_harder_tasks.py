@@ -113,7 +113,7 @@ def test_grades_increase_one_by_one_up_to_the_highest(name):
     grades = [module.read_grade(row)]
     while row := module.harder(row, draw):
         grades.append(module.read_grade(row))
-    assert grades == list(range(grades[0], module.HIGHEST_GRADE + 1))
+    assert grades == list(range(grades[0], module.MAX_GRADE + 1))
 
 
 def test_scorers_reward_right_answers_of_harder_tasks():

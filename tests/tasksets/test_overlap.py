@@ -52,7 +52,7 @@ def slowly(checked: list[str], other: list[str], threshold: float, most_shared: 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("most_shared", [2, 100])
 def test_overlap_check_finds_the_same_pairs_as_a_full_comparison(monkeypatch, seed, most_shared):
-    monkeypatch.setattr(overlap, "MOST_SHARED", most_shared)
+    monkeypatch.setattr(overlap, "MAX_SHARED", most_shared)
     draw = random.Random(seed)
     pieces = [" ".join(draw.choices(VOCABULARY, k=draw.randint(1, 9))) for _ in range(6)]
 

@@ -135,7 +135,7 @@ REFUSED = {
     ),
     "tiff": (written(Image.new("L", (4, 4)), "TIFF"), "not a supported image"),
     "bmp": (written(Image.new("L", (4, 4)), "BMP"), "not a supported image"),
-    "too many bytes": (GOOD + b"\0" * pictures.MOST_BYTES, "bytes, the limit is"),
+    "too many bytes": (GOOD + b"\0" * pictures.MAX_BYTES, "bytes, the limit is"),
     "cut short": (GOOD[: len(GOOD) // 2], "cannot be read"),
     "cut short GIF": (written(noise(40, 40), "GIF")[:300], "ends before"),
     "GIF without a picture": (b"GIF89a\x01\0\x01\0\0\0\0;", "contains no image"),

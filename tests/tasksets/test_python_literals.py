@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from apps.tasksets.code_test_values import BadTests
 from apps.tasksets.code_tests import normal_form
 from apps.tasksets.layouts.conversations import decoded
-from apps.tasksets.python_literals import LONGEST, NotALiteral, read_literal
+from apps.tasksets.python_literals import MAX_LITERAL_LENGTH, NotALiteral, read_literal
 from tests.profiles import tries
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
@@ -42,7 +42,7 @@ def test_python_literal_is_read_as_its_json_equivalent(value):
         "1e999",
         "[" * 500 + "]" * 500,
         "-" * 5_000 + "1",
-        "'" + "a" * LONGEST + "'",
+        "'" + "a" * MAX_LITERAL_LENGTH + "'",
     ],
 )
 def test_non_json_value_or_implicit_concatenation_is_refused(text):

@@ -8,7 +8,7 @@ import pytest
 
 from apps.tasksets.reading import Columns, read_jsonl
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine
+from apps.tasksets.sources.records import MAX_LINE_BYTES, BadLine
 
 GOOD = b'{"prompt": "2+2", "answer": 4}'
 
@@ -81,18 +81,18 @@ def test_a_bad_line_is_listed_with_number_and_reason_and_the_next_is_read(line, 
 
 
 def test_too_long_line_is_refused_in_bounded_memory():
-    endless = io.BytesIO(b'{"prompt": "' + b"a" * (40 * LONGEST_LINE) + b'"}\n' + GOOD)
+    endless = io.BytesIO(b'{"prompt": "' + b"a" * (40 * MAX_LINE_BYTES) + b'"}\n' + GOOD)
     tracemalloc.start()
     bad, good = read_jsonl(endless, Columns())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert "longer than" in bad.reason and isinstance(good, TaskRow)
-    assert peak < 8 * LONGEST_LINE
+    assert peak < 8 * MAX_LINE_BYTES
 
 
-@pytest.mark.parametrize("extra", [0, 1, 2, 3, LONGEST_LINE, LONGEST_LINE + 2])
+@pytest.mark.parametrize("extra", [0, 1, 2, 3, MAX_LINE_BYTES, MAX_LINE_BYTES + 2])
 def test_lines_near_the_length_limit_keep_their_numbers(extra):
-    padding = LONGEST_LINE - len(GOOD) + extra
+    padding = MAX_LINE_BYTES - len(GOOD) + extra
     rows = read(GOOD[:-1] + b" " * padding + b"}\n" + b"oops\n")
     assert isinstance(rows[0], TaskRow) == (extra == 0)
     assert rows[1].number == 2

@@ -20,7 +20,7 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import guess_format, open_source
 from apps.tasksets.sources.archive import unpack_archive
 from apps.tasksets.sources.jsonl import iterate_records
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record
+from apps.tasksets.sources.records import MAX_LINE_BYTES, BadLine, NotReadable, Record
 from apps.tasksets.sources.tables import ROWS_AT_ONCE
 
 ROWS = [{"prompt": f"{n}+1", "answer": str(n + 1)} for n in range(3)]
@@ -141,8 +141,8 @@ def test_quoted_cells_may_contain_line_breaks_and_rows_are_numbered_by_their_fir
         (b"\xff,b", "not UTF-8"),
         (b"a\x00,b", "NUL"),
         (b'"a"b,c', "expected after"),
-        (b"a," + b"b" * (LONGEST_LINE + 10), "longer than"),
-        (b"a," + b"b" * LONGEST_LINE, "longer than"),
+        (b"a," + b"b" * (MAX_LINE_BYTES + 10), "longer than"),
+        (b"a," + b"b" * MAX_LINE_BYTES, "longer than"),
     ],
 )
 def test_bad_csv_row_is_reported_and_the_next_is_read(tmp_path, row, reason):
@@ -224,7 +224,7 @@ def test_invalid_utf8_makes_only_its_own_row_bad(tmp_path):
 
 
 def test_too_long_row_is_reported_as_a_bad_line(tmp_path):
-    as_parquet(tmp_path / "a.parquet", [{"a": "x"}, {"a": "x" * LONGEST_LINE}, {"a": "y"}])
+    as_parquet(tmp_path / "a.parquet", [{"a": "x"}, {"a": "x" * MAX_LINE_BYTES}, {"a": "y"}])
     assert [type(row) for row in records(tmp_path / "a.parquet")] == [Record, BadLine, Record]
 
 

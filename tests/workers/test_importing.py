@@ -17,7 +17,7 @@ from django.conf import settings as configured
 from django.db import connection
 from django.db.models.functions import Now
 
-from apps.leases.work import MOST_ATTEMPTS
+from apps.leases.work import MAX_ATTEMPTS
 from apps.streaming import wakeups, worker_notifications
 from apps.tasksets import import_files
 from apps.tasksets.column_choice import ImportOptions, guess_columns, look_at_rows
@@ -211,7 +211,7 @@ def test_progress_of_an_import_is_visible(sent):
 
 def test_file_that_kills_its_workers_fails_with_the_reason(sent):
     one = sent(*rows(1))
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         assert TasksetImport.objects.claim("dying", 60)
         TasksetImport.objects.update(lease_until=Now())
     assert "the worker stopped during each" in ended(one).reason and not Taskset.objects.exists()
@@ -319,7 +319,7 @@ def test_small_file_that_needs_much_memory_fails_and_the_next_is_read(
 
 
 def test_project_can_hold_a_limited_number_of_files(sent, monkeypatch, folder):
-    monkeypatch.setattr(import_files, "MOST_HELD", 2)
+    monkeypatch.setattr(import_files, "MAX_HELD", 2)
     first = sent("a", started=False)
     _ = sent("b")
     with pytest.raises(TooManyHeld, match="lab has 2 uploaded files"):

@@ -220,7 +220,7 @@ def test_invalid_import_is_refused_with_its_field(project, wanted, field):
 def test_duplicate_names_and_too_many_open_imports_are_refused(project, policy):
     with pytest.raises(NotAddable, match="already exists"):
         create_policy_import(project, None, NewModel("hub", "owner/name", slug=policy.slug))
-    for number in range(adding.MOST_OPEN):
+    for number in range(adding.MAX_OPEN):
         create_policy_import(project, None, NewModel("hub", f"owner/name{number}"))
     with pytest.raises(NotAddable, match="being added already"):
         create_policy_import(project, None, NewModel("hub", "owner/name0"))

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
 from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
-from apps.rewards.rescoring.judging import MOST_ATTEMPTS, record_rescoring, take_rescoring_groups
+from apps.rewards.rescoring.judging import MAX_ATTEMPTS, record_rescoring, take_rescoring_groups
 from apps.rewards.rescoring.ledger import rescorings_are_complete
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import AnsweredQuestion
@@ -233,7 +233,7 @@ def test_two_workers_take_different_groups(judged):
 
 def test_group_that_kills_its_workers_fails_the_rescoring_with_the_reason(judged):
     again = start_rescoring(judged(1), FLAT, Chosen())
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         assert take_rescoring_groups("dying", 60, 1)
         RescoredGroup.objects.update(lease_until=Now())
     assert take_rescoring_groups("the last", 60, 1) is None

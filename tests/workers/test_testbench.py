@@ -3,7 +3,7 @@
 import pytest
 from django.db.models.functions import Now
 
-from apps.leases.work import MOST_ATTEMPTS
+from apps.leases.work import MAX_ATTEMPTS
 from apps.rewards.models import RegressionCase, RegressionCheck, Reward, Trial
 from apps.rewards.scorers import find_scorer
 from apps.rewards.testbench.asking import (
@@ -87,7 +87,7 @@ def test_unexpected_error_fails_the_trial_with_the_reason(tried, monkeypatch):
 
 def test_trial_that_kills_its_workers_fails_with_the_reason(project, alice):
     trial = queue_trial(project, alice, TrialRequest("math", {}, HALF, [{"text": "1"}], {}))
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         assert Trial.objects.claim("dying", 60).pk == trial.pk
         Trial.objects.update(lease_until=Now())
     scorer.serve()

@@ -50,7 +50,7 @@ from vllm.v1.engine.async_llm import AsyncLLM  # noqa: E402
 from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 
 from workers.engines.vllm_arguments import (  # noqa: E402
-    MOST_PICTURES,
+    MAX_PICTURES,
     Shapes,
     choose_vllm_precision,
     engine_arguments,
@@ -313,8 +313,8 @@ class VllmEngine:
             return
         image_processor = require_image_processor(self._image_processor)
         image_processor.require(token_ids, pictures)
-        if len(pictures) > MOST_PICTURES:
-            raise ValueError(f"{len(pictures)} images; the limit is {MOST_PICTURES}")
+        if len(pictures) > MAX_PICTURES:
+            raise ValueError(f"{len(pictures)} images; the limit is {MAX_PICTURES}")
         # vLLM reads the first picture tokens of a text as the places of its pictures.
         if folded(token_ids[: pictures[-1].past], pictures, image_processor.token_id).count(
             image_processor.token_id

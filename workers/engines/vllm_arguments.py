@@ -16,7 +16,7 @@ from workers.engines.vllm_options import VllmOptions, rank_with_room
 from workers.precision import choose
 
 ROWS = 256
-MOST_PICTURES = 64  # in one text
+MAX_PICTURES = 64  # in one text
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -35,7 +35,7 @@ def engine_arguments(
         use_tqdm_on_load=False,
         trust_remote_code=False,
         skip_tokenizer_init=not sees,
-        limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
+        limit_mm_per_prompt={"image": MAX_PICTURES} if sees else {},
         generation_config="vllm",  # the folder's generation settings would change how we sample
         dtype=precision,  # type: ignore[arg-type]  # vLLM checks the name itself
         max_num_seqs=ROWS,

@@ -19,7 +19,7 @@ STOPPED = "stopped by a person"
 TYPED = "typed by a person"
 HOLD_SECONDS = 120.0
 # Seconds of one hold, and of all holds of a rollout: its group waits for it.
-LONGEST_HOLD_SECONDS = 300.0
+MAX_HOLD_SECONDS = 300.0
 
 
 class Refused(Exception):
@@ -121,11 +121,9 @@ def _rewrite(stage: Stage, rollout: InFlightRollout, intervention: Intervention,
 
 def _hold(stage: Stage, rollout: InFlightRollout, intervention: Intervention) -> Effect:
     _return_unused(rollout)
-    seconds = min(HOLD_SECONDS, LONGEST_HOLD_SECONDS - rollout.held_for)
+    seconds = min(HOLD_SECONDS, MAX_HOLD_SECONDS - rollout.held_for)
     if seconds <= 0:
-        raise Refused(
-            f"the reply was held for {LONGEST_HOLD_SECONDS:g} seconds, which is the limit"
-        )
+        raise Refused(f"the reply was held for {MAX_HOLD_SECONDS:g} seconds, which is the limit")
     is_new = rollout.held_until is None
     rollout.held_until = time.monotonic() + seconds
     rollout.held_for = rollout.held_for + seconds

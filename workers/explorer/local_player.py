@@ -16,7 +16,7 @@ from typing import Any
 
 from apps.environments.library.process import (
     CHILD,
-    LONGEST_REPLY,
+    MAX_REPLY_LENGTH,
     MEMORY_BYTES,
     START_S,
     command,
@@ -141,9 +141,9 @@ class LibraryPlayer:
             self.read = unread
             self.grace_s = 0.0
             return self._understood(move, line)
-        if len(self.read) > LONGEST_REPLY:
+        if len(self.read) > MAX_REPLY_LENGTH:
             self.stop()
-            return self._failed(move, f"the response is longer than {LONGEST_REPLY} bytes")
+            return self._failed(move, f"the response is longer than {MAX_REPLY_LENGTH} bytes")
         if time.monotonic() - self.since > self.move_s + self.grace_s:
             self.stop()
             return self._failed(move, f"took longer than {self.move_s:g} s")

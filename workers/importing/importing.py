@@ -38,7 +38,7 @@ SAID_EVERY = 1.0  # seconds
 QUICK = Q(preview__isnull=True) & (Q(hub__isnull=True) | Q(bytes__gt=0))
 # What one process takes. People wait for previews, so no long import goes before them.
 LANES = {"all": Q(), "previews": QUICK, "imports": ~QUICK}
-MOST_FETCHED = 1000 * 1000 * 1000  # bytes
+MAX_FETCHED_BYTES = 1000 * 1000 * 1000  # bytes
 
 
 @dataclass
@@ -145,9 +145,9 @@ def _write_file(taskset_import: TasksetImport) -> None:
     ):
         for number, line in enumerate(rows.lines, start=1):
             reading.go_on(number, reading.at + len(line))
-            if reading.at > MOST_FETCHED:
+            if reading.at > MAX_FETCHED_BYTES:
                 raise ValueError(
-                    f"the dataset is larger than {MOST_FETCHED / 1e9:.0f} GB; import it with "
+                    f"the dataset is larger than {MAX_FETCHED_BYTES / 1e9:.0f} GB; import it with "
                     "manage.py taskset import --hub"
                 )
             stream.write(line)

@@ -13,7 +13,7 @@ from apps.policies.models import TemplatePreview
 from workers.leases import renewed
 
 log = structlog.get_logger(__name__)
-LONGEST_S = 120.0  # for loading and rendering; the processor time is limited besides
+MAX_SECONDS = 120.0  # for loading and rendering; the processor time is limited besides
 TOO_LONG = "rendering took too long, or too much memory; simplify the template"
 
 
@@ -42,7 +42,7 @@ def _render_preview(preview: TemplatePreview) -> dict[str, Any]:
             cwd=settings.BASE_DIR,
             capture_output=True,
             text=True,
-            timeout=LONGEST_S,
+            timeout=MAX_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:

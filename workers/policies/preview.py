@@ -23,7 +23,7 @@ from workers.processes import die_with_parent
 
 CPU_S = 10
 MEMORY = 512 * 1024 * 1024  # bytes beyond the loaded libraries
-LONGEST_SHOWN = 200_000  # characters of a rendered conversation
+MAX_SHOWN_LENGTH = 200_000  # characters of a rendered conversation
 NO_TEMPLATE = "the model has no chat template; choose one"
 REFUSALS = (
     TemplateError,
@@ -74,8 +74,8 @@ def render_conversation(folder: Path, messages: Sequence[Message], template: str
         messages = [in_parts(message) for message in messages]
     encoder = ChatEncoder(tokenizer)
     text = encoder.render(messages)
-    if len(text) > LONGEST_SHOWN:
-        raise ValueError(f"the template writes more than {LONGEST_SHOWN:,} characters")
+    if len(text) > MAX_SHOWN_LENGTH:
+        raise ValueError(f"the template writes more than {MAX_SHOWN_LENGTH:,} characters")
     return {"pieces": list(_pieces(encoder, text)), "tokens": len(encoder.encode(text))}
 
 

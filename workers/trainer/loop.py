@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 # How long a run without work stays loaded after its last step: more work may follow.
 QUIET_SECONDS = 5.0
 # How often a run may lose a process of its trainer without making a step in between.
-MOST_LOSSES = 3
+MAX_LOSSES = 3
 
 LoadedTrainer = ExperienceRunTrainer | ReplayRunTrainer | LessonRunTrainer
 
@@ -133,7 +133,7 @@ class TrainerLoop:
         self.losses[run.pk] = ProcessLosses(run.step, times)
         log.warning("rank_lost", run=run, step=run.step + 1, reason=str(lost), times=times)
         run.topic.record("rank_lost", step=run.step + 1, reason=str(lost)[:500])
-        if times >= MOST_LOSSES:
+        if times >= MAX_LOSSES:
             self._pause(run, lost)
 
     # -- loaded runs

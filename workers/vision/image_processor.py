@@ -21,7 +21,7 @@ from apps.policies.manifest import ShownPicture
 from workers.vision.loading import load_vision_config, require_read, sees_in
 
 REMEMBERED = 256  # pictures whose numbers stay in memory
-MOST_PIXELS = 1 << 24  # of a picture; larger ones are refused by their header
+MAX_PIXELS = 1 << 24  # of a picture; larger ones are refused by their header
 PICTURE_INPUTS = (
     "pixel_values",
     "image_sizes",
@@ -138,10 +138,9 @@ def open_png(png: bytes) -> Image.Image:
     """Decode a PNG picture to RGB. Raises Unreadable."""
     try:
         with Image.open(io.BytesIO(png), formats=("PNG",)) as image:
-            if image.width * image.height > MOST_PIXELS:
+            if image.width * image.height > MAX_PIXELS:
                 raise Unreadable(
-                    f"an image has {image.width} × {image.height} pixels; the limit is "
-                    f"{MOST_PIXELS}"
+                    f"an image has {image.width} × {image.height} pixels; the limit is {MAX_PIXELS}"
                 )
             return image.convert("RGB")
     except Unreadable:

@@ -4,7 +4,7 @@ from apps.accounts.models.audit import AuditEntry
 from apps.accounts.models.digests import digest_of
 from apps.accounts.models.invitations import (
     INVITATION_PREFIX,
-    MOST_INVITATION_USES,
+    MAX_INVITATION_USES,
     Invitation,
     InvitationEnded,
     InvitationMail,
@@ -21,7 +21,7 @@ from apps.accounts.models.tokens import (
 
 __all__ = [
     "INVITATION_PREFIX",
-    "MOST_INVITATION_USES",
+    "MAX_INVITATION_USES",
     "NAMED_SCOPES",
     "TOKEN_LIFETIME",
     "TOKEN_PREFIX",

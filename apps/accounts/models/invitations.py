@@ -15,7 +15,7 @@ from apps.accounts.models.people import Membership, Project, User
 from apps.accounts.public_text import ReasonField
 
 INVITATION_PREFIX = "rft_inv_"
-MOST_INVITATION_USES = 500
+MAX_INVITATION_USES = 500
 
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):

@@ -19,7 +19,7 @@ from apps.accounts.models import Project, User
 from apps.streaming import wakeups
 
 SECRET_PREFIX = "whsec_"
-MOST_CHANNELS = 20  # per project
+MAX_CHANNELS = 20  # per project
 
 
 class Channel(models.Model):

@@ -14,7 +14,7 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 
-LONGEST_REASON = 200
+MAX_REASON_LENGTH = 200
 
 
 class OffspringQuerySet(models.QuerySet[Any]):  # rows also have annotations
@@ -24,7 +24,7 @@ class OffspringQuerySet(models.QuerySet[Any]):  # rows also have annotations
 
     def refuse(self, why: str) -> int:
         """Refuse the waiting offspring, with the reason; return how many."""
-        return self.waiting().update(refused=why[:LONGEST_REASON])
+        return self.waiting().update(refused=why[:MAX_REASON_LENGTH])
 
 
 class Offspring(models.Model):
@@ -46,7 +46,7 @@ class Offspring(models.Model):
         Rollout, null=True, on_delete=models.CASCADE, related_name="descent"
     )
     refused = models.CharField(
-        max_length=LONGEST_REASON,
+        max_length=MAX_REASON_LENGTH,
         blank=True,
         default="",
         db_default="",
@@ -56,7 +56,7 @@ class Offspring(models.Model):
         help_text="Index of the operator in the pipeline, from 0."
     )
     operator = models.CharField(max_length=60)
-    reason = ReasonField(max_length=LONGEST_REASON)
+    reason = ReasonField(max_length=MAX_REASON_LENGTH)
     at = models.DateTimeField(db_default=Now())
 
     objects = OffspringQuerySet.as_manager()

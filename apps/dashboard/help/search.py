@@ -12,7 +12,7 @@ from apps.dashboard.help.library import Page, read_help_pages
 from apps.dashboard.help.rendering import GLOSSARY, term_anchor
 from apps.dashboard.help.sections import Section, split_sections
 
-MOST_RESULTS = 30
+MAX_RESULTS = 30
 LINE_SHOWN = 220  # characters of the matching line
 # What a word is worth where it stands; a page's own title counts most, and a term of the glossary
 # that is the whole query comes first.
@@ -65,7 +65,7 @@ def search_help(query: str) -> list[SearchHit]:
     scored = [(_score(entry, words), entry) for entry in index()]
     matching = [pair for pair in scored if pair[0]]
     matching.sort(key=lambda pair: -pair[0])
-    return [_build_result(entry, words) for _, entry in matching[:MOST_RESULTS]]
+    return [_build_result(entry, words) for _, entry in matching[:MAX_RESULTS]]
 
 
 def _score(entry: Entry, words: list[str]) -> int:

@@ -13,7 +13,7 @@ from apps.dashboard.run_pages import LABELS, find_run_reader, run_page_url, tabs
 from apps.runs.models import Run
 
 register = template.Library()
-LONGEST_WORDS = 32  # characters of a rating in a list
+MAX_WORDS_LENGTH = 32  # characters of a rating in a list
 
 
 @register.inclusion_tag("dashboard/_run_tabs.html", takes_context=True)
@@ -78,4 +78,4 @@ def rating_links(ratings: Sequence[Mapping]) -> SafeString:
 
 
 def _shortened(words: str) -> str:
-    return Truncator(words).chars(LONGEST_WORDS) if len(words) > LONGEST_WORDS else words
+    return Truncator(words).chars(MAX_WORDS_LENGTH) if len(words) > MAX_WORDS_LENGTH else words

@@ -23,8 +23,8 @@ from apps.dashboard.form_fields import choice_field
 from apps.environments.models import Environment
 from apps.runs.models import Run
 
-MOST_TOKENS = 50
-MOST_NAMED = 25
+MAX_TOKENS = 50
+MAX_LISTED_NAMES = 25
 
 
 class TokenForm(forms.Form):
@@ -89,17 +89,17 @@ def list_scope_choices(user: User) -> list:
     )
     push_choices = [
         (f"env:write:{name}", name)
-        for name in environment_names.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
+        for name in environment_names.filter(kind=Environment.Kind.PUSH)[:MAX_LISTED_NAMES]
     ]
     play_choices = [
         (f"env:play:{name}", name)
-        for name in environment_names.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
+        for name in environment_names.exclude(kind__in=["agent", "verifiers"])[:MAX_LISTED_NAMES]
     ]
     runs = (
         Run.objects.steered_by(user)
         .exclude(state__in=Run.ENDED)
         .order_by("-pk")
-        .values_list("pk", "slug")[:MOST_NAMED]
+        .values_list("pk", "slug")[:MAX_LISTED_NAMES]
     )
     groups = [("Runs and data of all your projects", Token.Scope.choices)]
     if projects.exists():
@@ -148,7 +148,7 @@ def _page(
         "email": email or EmailForm(request.user, initial={"email": request.user.email}),
         "has_mail_server": bool(settings.EMAIL_HOST),
         "keys": keys or _keys(keys_by_action(request.user.rating_keys), {}),
-        "tokens": request.user.tokens.order_by("-pk")[:MOST_TOKENS],
+        "tokens": request.user.tokens.order_by("-pk")[:MAX_TOKENS],
         "now": timezone.now(),
         "memberships": request.user.memberships.select_related("project"),
     }

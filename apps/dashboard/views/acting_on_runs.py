@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.comparing_runs import MOST_RUNS
+from apps.dashboard.comparing_runs import MAX_RUNS
 from apps.dashboard.form_actions import posted_action, posted_flag
 from apps.dashboard.run_search import RunFilter
 from apps.dashboard.views.deleting_runs import confirm_deletion
@@ -21,7 +21,7 @@ from apps.dashboard.views.run_list import run_ids
 from apps.runs import labelling
 from apps.runs.models import NotPossible, Run
 
-MOST_TICKED = 100
+MAX_SELECTED = 100
 DELETE = "delete"
 NAMED = 3  # runs named in a message about those that were skipped
 
@@ -84,8 +84,8 @@ ACTS: dict[str, Callable[[list[Run], SignedInRequest], str]] = {
 
 
 def _compare(addresses: list[str]) -> str:
-    if not 0 < len(addresses) <= MOST_RUNS:
-        raise ValueError(f"{len(addresses)} runs are selected. Select 1 to {MOST_RUNS} to compare.")
+    if not 0 < len(addresses) <= MAX_RUNS:
+        raise ValueError(f"{len(addresses)} runs are selected. Select 1 to {MAX_RUNS} to compare.")
     return f"{reverse('compare')}?{urlencode({'runs': ','.join(addresses)}, safe='/,')}"
 
 
@@ -183,10 +183,10 @@ def _chosen_runs(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]
     if not form.is_valid():
         raise Http404("the list's filter is invalid")
     matching = form.narrow(runs, request.user).values_list("pk", flat=True)
-    keys = set(matching[: MOST_TICKED + 1])
-    if len(keys) > MOST_TICKED:
+    keys = set(matching[: MAX_SELECTED + 1])
+    if len(keys) > MAX_SELECTED:
         raise ValueError(
-            f"more than {MOST_TICKED} runs match. Narrow the filter: at most {MOST_TICKED} can be"
+            f"more than {MAX_SELECTED} runs match. Narrow the filter: at most {MAX_SELECTED} can be"
             " chosen at once."
         )
     return Run.objects.filter(pk__in=keys)
@@ -203,8 +203,8 @@ def _ticked_runs(request: SignedInRequest) -> list[Run]:
         keys = set(_chosen_runs(request, steered).values_list("pk", flat=True))
     else:
         keys = run_ids(request.POST.getlist("run"))
-        if len(keys) > MOST_TICKED:
-            raise ValueError(f"{len(keys)} runs are selected. Select at most {MOST_TICKED}.")
+        if len(keys) > MAX_SELECTED:
+            raise ValueError(f"{len(keys)} runs are selected. Select at most {MAX_SELECTED}.")
         if _chosen_runs(request, Run.objects.visible_to(request.user)).count() < len(keys):
             raise Http404("run not found")
     runs = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import AuditEntry, Project
 from apps.accounts.requests import SignedInRequest
-from apps.alerts.delivering import MOST_ATTEMPTS, check_channel_address
+from apps.alerts.delivering import MAX_ATTEMPTS, check_channel_address
 from apps.alerts.models import Channel, Delivery
-from apps.alerts.models.channels import MOST_CHANNELS
+from apps.alerts.models.channels import MAX_CHANNELS
 from apps.alerts.plugin_channels import channel_plugins
 from apps.dashboard.paging import load_page
 
@@ -92,8 +92,8 @@ def _create_channel(request: SignedInRequest, project: Project, kind: str, addre
     if kind not in (kinds := (*Channel.Kind.values, *channel_plugins())):
         raise ValueError(f"kind must be one of {', '.join(kinds)}")
     address = check_channel_address(kind, address)
-    if project.alert_channels.count() >= MOST_CHANNELS:
-        raise ValueError(f"a project can have {MOST_CHANNELS} channels; remove one first")
+    if project.alert_channels.count() >= MAX_CHANNELS:
+        raise ValueError(f"a project can have {MAX_CHANNELS} channels; remove one first")
     try:
         with transaction.atomic():
             channel = Channel.make(project, kind, address, request.user)
@@ -127,7 +127,7 @@ def _page(
         "has_mail": bool(settings.EMAIL_HOST),
         "has_address": bool(settings.SITE_ADDRESS),
         "page": load_page(deliveries, request, size=SENT_SHOWN),
-        "most": MOST_ATTEMPTS,
+        "most": MAX_ATTEMPTS,
     }
     return render(request, "dashboard/alert_channels.html", context, status=status)
 

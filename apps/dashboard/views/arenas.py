@@ -31,7 +31,7 @@ ACTS = {
     "close": (close_arena, "Arena closed. Votes and standings are kept."),
     "open": (open_again, "Arena reopened."),
 }
-MOST_TICKED = 200
+MAX_SELECTED = 200
 
 
 @require_safe
@@ -145,7 +145,7 @@ def make_arena(request: SignedInRequest, project: str, slug: str) -> HttpRespons
 
 
 def _ticked_ids(request: SignedInRequest) -> list[int]:
-    texts = request.POST.getlist("contestant")[:MOST_TICKED]
+    texts = request.POST.getlist("contestant")[:MAX_SELECTED]
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19]
 
 

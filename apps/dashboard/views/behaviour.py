@@ -17,7 +17,7 @@ from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
 from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.arena.making import create_arena
 from apps.evaluation.behaviour.clusters import behaviour_of
-from apps.evaluation.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
+from apps.evaluation.behaviour.reading import MAX_PAIRS, MAX_REPLY_LENGTH, pairs_of
 from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion
@@ -59,8 +59,8 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         "offered": offered,
         "chosen": chosen,
         "may_steer": may_steer(request, run),
-        "most": MOST_PAIRS,
-        "longest": LONGEST,
+        "most": MAX_PAIRS,
+        "longest": MAX_REPLY_LENGTH,
     }
     if chosen is not None:
         sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]

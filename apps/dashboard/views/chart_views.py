@@ -15,18 +15,18 @@ from apps.dashboard.curves import AXES
 from apps.dashboard.ledger import METRICS_OF_STEPS
 from apps.dashboard.own_chart import OwnChartQuery, build_own_chart
 from apps.runs.blind_review import sees_judgements
-from apps.runs.models import LONGEST_NAME, ChartView, NotPossible, Run, newest_values
+from apps.runs.models import MAX_NAME_LENGTH, ChartView, NotPossible, Run, newest_values
 
-LONGEST_QUERY = 4_000
+MAX_QUERY_LENGTH = 4_000
 
 
 class ViewForm(forms.Form):
     """A view to save; `query` is the query string of the charts page."""
 
-    name = forms.CharField(max_length=LONGEST_NAME)
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
     runs = forms.ChoiceField(choices=[("this", "This run"), ("all", "All runs of the project")])
     is_shared = forms.BooleanField(required=False)
-    query = forms.CharField(max_length=LONGEST_QUERY, required=False)
+    query = forms.CharField(max_length=MAX_QUERY_LENGTH, required=False)
 
     def clean_query(self) -> str:
         """Return the valid part of the query string."""
@@ -64,7 +64,7 @@ def save_view(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         else:
             messages.success(request, f"Saved the view {view.name}.")
             return redirect(_address(run, view.query))
-    query = QueryDict(request.POST.get("query", "")[:LONGEST_QUERY])
+    query = QueryDict(request.POST.get("query", "")[:MAX_QUERY_LENGTH])
     return _page(request, run, query, form)
 
 
@@ -93,7 +93,7 @@ def _page(
         "query": chart_query,
         "axes": AXES,
         "form": form,
-        "longest_name": LONGEST_NAME,
+        "longest_name": MAX_NAME_LENGTH,
     }
     if is_open:
         steers = may_steer(request, run)

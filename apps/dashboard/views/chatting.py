@@ -19,7 +19,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import get_version
 from apps.rollouts.models import Chat, ChatTurn
-from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.rollouts.models.chats import COLDEST, MAX_TEXT_LENGTH, MAX_TOKENS
 from apps.runs.control_plane import duration
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 
@@ -36,16 +36,16 @@ class Knobs(forms.Form):
     """The sampling parameters of an answer."""
 
     temperature = forms.FloatField(min_value=COLDEST, max_value=5)
-    max_tokens = forms.IntegerField(min_value=1, max_value=MOST_TOKENS)
+    max_tokens = forms.IntegerField(min_value=1, max_value=MAX_TOKENS)
 
 
 class Question(Knobs):
     """A user's message and, at the start of a conversation, its system message."""
 
     text = forms.CharField(
-        max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Enter a message."}
+        max_length=MAX_TEXT_LENGTH, strip=False, error_messages={"required": "Enter a message."}
     )
-    system = forms.CharField(max_length=LONGEST_TEXT, required=False)
+    system = forms.CharField(max_length=MAX_TEXT_LENGTH, required=False)
 
     def clean_text(self) -> str:
         if not self.cleaned_data["text"].strip():
@@ -177,9 +177,9 @@ def _page(
         "form": form,
         "knobs": knobs,
         "others": _offered_versions(run, version),
-        "longest": LONGEST_TEXT,
+        "longest": MAX_TEXT_LENGTH,
         "coldest": COLDEST,
-        "most_tokens": MOST_TOKENS,
+        "most_tokens": MAX_TOKENS,
         "earlier": [
             (earlier_chat, first[earlier_chat.pk].prompt[-1]["content"])
             for earlier_chat in _newest(request, version)

@@ -14,8 +14,8 @@ from apps.dashboard import comparing_evaluations
 from apps.dashboard.comparing_runs import (
     AXES,
     LAST,
+    MAX_RUNS,
     METRICS,
-    MOST_RUNS,
     NEWEST_GROUPS,
     Final,
     compute_final_means,
@@ -40,7 +40,7 @@ from apps.runs.models.steps import REWARD
 
 EARLIER_SHOWN = 50
 EVALUATED = "evaluations"  # value in place of a metric of steps
-LONGEST = 1_000  # longest list of addresses, in characters
+MAX_QUERY_LENGTH = 1_000  # longest list of addresses, in characters
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "axes": AXES,
         "charts": drawn_charts(visible_runs),
         "addresses": ",".join(_address(run) for run in runs),
-        "most": MOST_RUNS,
+        "most": MAX_RUNS,
         "finals": finals,
         "metrics": {name: METRICS[name] for name in recorded},
         "last": LAST,
@@ -184,8 +184,8 @@ def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
     """
     typed = request.GET.get("runs", "")
     names = list(dict.fromkeys(part.strip() for part in typed.split(",") if part.strip()))
-    if len(names) > MOST_RUNS or len(typed) > LONGEST:
-        raise Http404(f"compare at most {MOST_RUNS} runs")
+    if len(names) > MAX_RUNS or len(typed) > MAX_QUERY_LENGTH:
+        raise Http404(f"compare at most {MAX_RUNS} runs")
     condition = Q()
     for address in names:
         project, _, slug = address.partition("/")

@@ -26,12 +26,12 @@ from apps.dashboard.views.chatting import (
 )
 from apps.evaluation.metrics import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
-from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.rollouts.models.chats import COLDEST, MAX_TEXT_LENGTH, MAX_TOKENS
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import NotPossible, Run, WeightVersion
 from apps.tasksets.messages import list_pictures
 
-MOST_PROMPTS = 12
+MAX_PROMPTS = 12
 TASKS = 4
 BETWEEN = "---"  # the line that separates prompts of several lines
 EARLIER_SHOWN = 10
@@ -46,8 +46,8 @@ class Asking(Knobs):
 
     one = forms.IntegerField(min_value=0)
     other = forms.IntegerField(min_value=0)
-    prompts = forms.CharField(max_length=LONGEST_TEXT, required=False)
-    tasks = forms.IntegerField(min_value=0, max_value=MOST_PROMPTS, required=False)
+    prompts = forms.CharField(max_length=MAX_TEXT_LENGTH, required=False)
+    tasks = forms.IntegerField(min_value=0, max_value=MAX_PROMPTS, required=False)
 
     def clean_prompts(self) -> list[list[dict]]:
         lines = self.cleaned_data["prompts"].splitlines()
@@ -68,8 +68,8 @@ class Asking(Knobs):
         super().clean()
         data = self.cleaned_data
         count = len(data.get("prompts") or []) + (data.get("tasks") or 0)
-        if "prompts" in data and not 0 < count <= MOST_PROMPTS:
-            raise forms.ValidationError(f"Enter 1 to {MOST_PROMPTS} prompts in total, not {count}.")
+        if "prompts" in data and not 0 < count <= MAX_PROMPTS:
+            raise forms.ValidationError(f"Enter 1 to {MAX_PROMPTS} prompts in total, not {count}.")
         if data.get("one") is not None and data.get("one") == data.get("other"):
             raise forms.ValidationError("Select two different versions.")
         return data
@@ -134,9 +134,9 @@ def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None)
         "measures": MEASURES,
         "why": MEASURES[measured.measure],
         "coldest": COLDEST,
-        "most_tokens": MOST_TOKENS,
-        "most_prompts": MOST_PROMPTS,
-        "longest": LONGEST_TEXT,
+        "most_tokens": MAX_TOKENS,
+        "most_prompts": MAX_PROMPTS,
+        "longest": MAX_TEXT_LENGTH,
     }
 
 

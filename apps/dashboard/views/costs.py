@@ -32,15 +32,15 @@ from apps.runs.budget import Budget
 from apps.runs.config import ConfigError
 from apps.runs.costs import Cost, load_costs
 from apps.runs.models import NotPossible, Prices, Run
-from apps.runs.models.usage import LONGEST_LABEL
+from apps.runs.models.usage import MAX_LABEL_LENGTH
 
 OTHERS_SHOWN = 15
-MOST_PRICE = 1e9
+MAX_PRICE = 1e9
 
 
 def _price(label: str, why: str) -> forms.FloatField:
     return forms.FloatField(
-        label=label, help_text=why, min_value=0, max_value=MOST_PRICE, required=False
+        label=label, help_text=why, min_value=0, max_value=MAX_PRICE, required=False
     )
 
 
@@ -50,7 +50,7 @@ class PricesForm(forms.Form):
     currency = forms.CharField(
         label="Currency",
         help_text="Shown next to amounts, for example € or USD.",
-        max_length=LONGEST_LABEL,
+        max_length=MAX_LABEL_LENGTH,
         required=False,
     )
     gpu_hour = _price("GPU hour", "Price of one GPU hour in use.")

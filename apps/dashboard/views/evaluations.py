@@ -41,7 +41,7 @@ TASKSETS_OFFERED = 1_000
 NEWEST_KEPT = 24
 OLDER_KEPT = 200  # older versions are chosen by typing their numbers
 FORMS = ("ask", "schedule", "arena")
-LONGEST_QUESTION = 200  # characters
+MAX_QUESTION_LENGTH = 200  # characters
 FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
 OF_SCHEDULES = (*FIELDS, "every", "unit")
 
@@ -294,7 +294,7 @@ def _results_context(run: Run, result: EvaluationMetrics, query: EvaluationQuery
     hardest = run.taskset.tasks.filter(
         index__in=[hard_task["index"] for hard_task in result.hardest]
     ).only("index", "prompt")
-    questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
+    questions = {task.index: task.question[:MAX_QUESTION_LENGTH] for task in hardest}
     reasons = [
         why_not_by_scale(run, result.tasks - result.dropped),
         "" if result.domains else "all tasks are of the same domain",

@@ -6,7 +6,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.palette import LONGEST, find_by_words
+from apps.dashboard.palette import MAX_QUERY_LENGTH, find_by_words
 
 
 @require_safe
@@ -27,6 +27,6 @@ def list_search_options(request: SignedInRequest) -> HttpResponse:
 
 
 def _search_context(request: SignedInRequest) -> dict:
-    words = request.GET.get("words", "")[:LONGEST]
+    words = request.GET.get("words", "")[:MAX_QUERY_LENGTH]
     sections = find_by_words(request, words, request.GET.get("run", ""))
-    return {"words": words, "sections": sections, "longest": LONGEST}
+    return {"words": words, "sections": sections, "longest": MAX_QUERY_LENGTH}

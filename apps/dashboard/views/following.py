@@ -11,13 +11,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.requests import SignedInRequest, is_signed_in
 from apps.dashboard.rollout_rows import build_rollout_rows, own_stars, with_judgements
 from apps.dashboard.transcript import build_transcript, typed_in
-from apps.feedback.interventions import LONGEST, CannotAct, request_intervention, runs_steered_by
+from apps.feedback.interventions import (
+    MAX_TEXT_LENGTH,
+    CannotAct,
+    request_intervention,
+    runs_steered_by,
+)
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Rollout
 from apps.runs.raters import rated_by
 
 STATUS = {"not_yours": 404, "ended": 409, "used_uuid": 409, "bad_text": 422, "bad_act": 422}
-LONGEST_BODY = 8 * LONGEST  # bytes: room for so many characters in JSON, and some more
+MAX_BODY_BYTES = 8 * MAX_TEXT_LENGTH  # bytes: room for so many characters in JSON, and some more
 SIGNED_OUT = "You are signed out. Your text is still here: sign in and send it again."
 
 
@@ -48,7 +53,7 @@ def follow_rollout(request: SignedInRequest, rollout: int) -> HttpResponse:
         else build_transcript(shown_rollout, typed_in(shown_rollout)),
         "episode": shown_rollout.episodes.order_by("-fence").first(),
         "may_act": shown_rollout.run_id in runs_steered_by(request.user, [shown_rollout.run]),
-        "longest": LONGEST,
+        "longest": MAX_TEXT_LENGTH,
     }
     return render(request, "dashboard/following.html", context)
 
@@ -94,8 +99,8 @@ def _posted_intervention(request: HttpRequest) -> tuple[str, uuid.UUID, int | No
         request.content_type == "multipart/form-data"
     ):  # the body was read for its CSRF token, and cannot be read again
         raise Unreadable("send the action as JSON")
-    if len(request.body) > LONGEST_BODY:
-        raise Unreadable(f"the text is too long: at most {LONGEST} characters are allowed")
+    if len(request.body) > MAX_BODY_BYTES:
+        raise Unreadable(f"the text is too long: at most {MAX_TEXT_LENGTH} characters are allowed")
     try:
         posted = json.loads(request.body)
         text = posted.get("text", "")

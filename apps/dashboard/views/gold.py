@@ -24,7 +24,7 @@ from apps.runs.models import Run
 from apps.runs.people import COMPARES, WORDS_ONLY
 
 NEWEST = 12
-MOST = 64
+MAX_ROLLOUTS = 64
 EXCERPT = 160
 
 
@@ -137,10 +137,10 @@ def _has_numbers(run: Run) -> bool:
 
 def _numbers(request: SignedInRequest) -> list[int]:
     numbers = request.GET.getlist("rollout")
-    if len(numbers) > MOST or not all(
+    if len(numbers) > MAX_ROLLOUTS or not all(
         text.isascii() and text.isdigit() and len(text) < 18 for text in numbers
     ):
-        raise Http404(f"rollout must be at most {MOST} numbers")
+        raise Http404(f"rollout must be at most {MAX_ROLLOUTS} numbers")
     return [int(text) for text in numbers]
 
 

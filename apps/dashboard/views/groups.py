@@ -23,9 +23,9 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
-MOST_SHOWN = 64  # rollouts side by side; a group has up to 1,024, and a group of experts grows
+MAX_SHOWN = 64  # rollouts side by side; a group has up to 1,024, and a group of experts grows
 RATINGS = 100
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 SAME = 1e-6  # rewards that differ by less carry no training signal
 
 
@@ -42,7 +42,7 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
     stretch = _stretch(request, members)
     sides = build_rollout_rows(
         with_judgements(
-            members.filter(**stretch["from_here"]).order_by("sample_index")[:MOST_SHOWN]
+            members.filter(**stretch["from_here"]).order_by("sample_index")[:MAX_SHOWN]
         ),
         request.user,
     )
@@ -91,16 +91,16 @@ def _stretch(request: SignedInRequest, members: QuerySet[Rollout]) -> dict:
         .order_by("sample_index")
         .values_list("sample_index", flat=True)
     )
-    before = list(earlier.values_list("sample_index", flat=True)[:MOST_SHOWN])
+    before = list(earlier.values_list("sample_index", flat=True)[:MAX_SHOWN])
     return {
         "from_here": {"sample_index__gte": first},
         "count": count,
         "ahead": ahead,
         "first": ahead + 1,
-        "last": min(count, ahead + MOST_SHOWN),
+        "last": min(count, ahead + MAX_SHOWN),
         "before": before[-1] if before else None,
-        "after": next(iter(later[MOST_SHOWN : MOST_SHOWN + 1]), None),
-        "is_cut": count > MOST_SHOWN,
+        "after": next(iter(later[MAX_SHOWN : MAX_SHOWN + 1]), None),
+        "is_cut": count > MAX_SHOWN,
     }
 
 
@@ -114,13 +114,13 @@ def _first_sample(request: SignedInRequest, members: QuerySet[Rollout]) -> int:
     ):
         raise Http404("from must be a sample number and rollout a rollout id")
     if first:
-        return min(int(first), LARGEST)
+        return min(int(first), MAX_INTEGER)
     place = (
         members.filter(pk=int(rollout_id)).values_list("sample_index", flat=True).first()
         if rollout_id
         else None
     )
-    if place is None or members.filter(sample_index__lt=place).count() < MOST_SHOWN:
+    if place is None or members.filter(sample_index__lt=place).count() < MAX_SHOWN:
         return 0
     return place
 

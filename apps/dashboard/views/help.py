@@ -10,11 +10,11 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.help import library, rendering
 from apps.dashboard.help.search import search_help
 
-LONGEST_QUERY = 100
+MAX_QUERY_LENGTH = 100
 
 
 class HelpSearch(forms.Form):
-    q = forms.CharField(max_length=LONGEST_QUERY, required=False, label="Search help")
+    q = forms.CharField(max_length=MAX_QUERY_LENGTH, required=False, label="Search help")
 
 
 @require_safe
@@ -50,7 +50,7 @@ def find_in_help(request: SignedInRequest) -> HttpResponse:
     form = HelpSearch(request.GET)
     query = form.cleaned_data["q"] if form.is_valid() else ""
     context = _frame("") | {
-        "query": request.GET.get("q", "")[: 2 * LONGEST_QUERY],
+        "query": request.GET.get("q", "")[: 2 * MAX_QUERY_LENGTH],
         "errors": form.errors.get("q", []),
         "results": search_help(query),
     }

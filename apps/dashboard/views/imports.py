@@ -27,7 +27,7 @@ from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.runs.config import ConfigError
 from apps.streaming import wakeups
-from apps.tasksets.column_choice import LONGEST_COLUMN, ImportOptions, RowPreview, look_at_rows
+from apps.tasksets.column_choice import MAX_COLUMN_LENGTH, ImportOptions, RowPreview, look_at_rows
 from apps.tasksets.duplicates import CHOICES
 from apps.tasksets.import_files import TooManyHeld, ask_hub, create_import
 from apps.tasksets.layouts import TASKS, layouts_for
@@ -38,9 +38,9 @@ from apps.tasksets.sources.hub import NAME
 from apps.tasksets.sources.names import ALL_SUFFIXES
 from apps.tasksets.uploads import upload_name
 
-LARGEST_BYTES = 1000 * 1000 * 1000
+MAX_BYTES = 1000 * 1000 * 1000
 IMPORTS_SHOWN = 20
-LONGEST_OPERATORS = 20_000  # characters of the operators' YAML
+MAX_OPERATORS_LENGTH = 20_000  # characters of the operators' YAML
 BY_LAYOUT = ("prompt", "answer")  # columns that a known layout determines
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
@@ -78,10 +78,10 @@ class Upload(forms.Form):
 
     def clean_file(self) -> UploadedFile:
         file = self.cleaned_data["file"]
-        if file.size > LARGEST_BYTES:
+        if file.size > MAX_BYTES:
             raise forms.ValidationError(
                 f"The file has {file.size / 1e6:.0f} MB; the maximum on this page is"
-                f" {LARGEST_BYTES / 1e6:.0f} MB. For larger files, use manage.py taskset import."
+                f" {MAX_BYTES / 1e6:.0f} MB. For larger files, use manage.py taskset import."
             )
         return file
 
@@ -132,19 +132,19 @@ class Choices(forms.Form):
         choices=[("", "the columns below"), *((layout.name, layout.title) for layout in LAYOUTS)],
     )
     prompt = forms.CharField(
-        max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Choose a column."}
+        max_length=MAX_COLUMN_LENGTH, strip=False, error_messages={"required": "Choose a column."}
     )
-    answer = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
-    domain = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
-    follow_ups = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
-    meta = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
+    answer = forms.CharField(max_length=MAX_COLUMN_LENGTH, strip=False, required=False)
+    domain = forms.CharField(max_length=MAX_COLUMN_LENGTH, strip=False, required=False)
+    follow_ups = forms.CharField(max_length=MAX_COLUMN_LENGTH, strip=False, required=False)
+    meta = forms.CharField(max_length=MAX_COLUMN_LENGTH, strip=False, required=False)
     answer_key = forms.CharField(
         max_length=60,
         error_messages={"required": "Enter the key that scorers read, usually “value”."},
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
-    operators = forms.CharField(max_length=LONGEST_OPERATORS, strip=False, required=False)
+    operators = forms.CharField(max_length=MAX_OPERATORS_LENGTH, strip=False, required=False)
     version_of = forms.ChoiceField(
         required=False, error_messages={"invalid_choice": "The project has no such taskset."}
     )
@@ -191,7 +191,7 @@ class Choices(forms.Form):
         return ImportOptions(**options, more_meta=more_meta)
 
 
-@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
+@takes_body(MAX_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def show_imports(request: SignedInRequest, project: str) -> HttpResponse:

@@ -28,10 +28,10 @@ from apps.tasksets.sources.names import ALL_SUFFIXES
 from apps.tasksets.sources.records import NotReadable
 from apps.tasksets.uploads import keep_upload, upload_name
 
-LARGEST_BYTES = 100 * 1000 * 1000
+MAX_BYTES = 100 * 1000 * 1000
 BAD_SHOWN = 20
 SOURCES_SHOWN = 20
-MOST_COUNTED = 20_000  # newest lessons of a kind whose sources are counted
+MAX_COUNTED = 20_000  # newest lessons of a kind whose sources are counted
 
 
 class Upload(forms.Form):
@@ -62,10 +62,10 @@ class Upload(forms.Form):
 
     def clean_file(self) -> UploadedFile:
         file = self.cleaned_data["file"]
-        if file.size > LARGEST_BYTES:
+        if file.size > MAX_BYTES:
             raise forms.ValidationError(
                 f"The file has {file.size / 1e6:.0f} MB; the maximum is"
-                f" {LARGEST_BYTES / 1e6:.0f} MB. Use manage.py for larger files."
+                f" {MAX_BYTES / 1e6:.0f} MB. Use manage.py for larger files."
             )
         return file
 
@@ -93,7 +93,7 @@ class Upload(forms.Form):
         return Destination(self.project, upload_name(self.cleaned_data["file"]), taskset)
 
 
-@takes_body(LARGEST_BYTES + FORM_OVERHEAD)
+@takes_body(MAX_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def import_page(request: SignedInRequest, project: str) -> HttpResponse:
@@ -105,7 +105,7 @@ def import_page(request: SignedInRequest, project: str) -> HttpResponse:
         "project": own_project,
         "form": form,
         "suffixes": ",".join(ALL_SUFFIXES),
-        "most": MOST_COUNTED,
+        "most": MAX_COUNTED,
         "tasksets": list(own_project.tasksets.values_list("slug", flat=True)),
     }
     status = 200
@@ -150,7 +150,7 @@ def _sources(project: Project) -> list[tuple[str, str, int]]:
     """Return (kind, source, count) of the newest lessons of each kind."""
     sources = []
     for kind, model in LESSONS.items():
-        newest = model.objects.filter(project=project).order_by("-pk").values("pk")[:MOST_COUNTED]
+        newest = model.objects.filter(project=project).order_by("-pk").values("pk")[:MAX_COUNTED]
         rows = (
             model.objects.filter(pk__in=newest)
             .order_by()

@@ -12,13 +12,20 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from apps.accounts.models import Project
 from apps.accounts.requests import SignedInRequest
-from apps.policies.adding import LONGEST_SLUG, LONGEST_TITLE, OWN, NewModel, NotAddable, add_again
+from apps.policies.adding import (
+    MAX_SLUG_LENGTH,
+    MAX_TITLE_LENGTH,
+    OWN,
+    NewModel,
+    NotAddable,
+    add_again,
+)
 from apps.policies.adding import create_policy_import as add_model
 from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
 from apps.policies.models import ImportOver, PolicyImport
 from apps.policies.named_models import CATALOGUE
 from apps.policies.server_models import listed_models
-from apps.policies.uploads import HOURS, MOST_BYTES, PIECE_BYTES, received
+from apps.policies.uploads import HOURS, MAX_BYTES, PIECE_BYTES, received
 from apps.streaming import wakeups
 
 Kind = PolicyImport.Kind
@@ -35,7 +42,7 @@ KINDS = (
 class TemplateForm(forms.Form):
     """The chat template of a model, and its name."""
 
-    slug = forms.CharField(max_length=LONGEST_SLUG, required=False)
+    slug = forms.CharField(max_length=MAX_SLUG_LENGTH, required=False)
     template = forms.ChoiceField(
         required=False, choices=[(name, name) for name in ("", *PRESETS, OWN)]
     )
@@ -59,7 +66,7 @@ class AddForm(TemplateForm):
 
     project = forms.SlugField(max_length=50)
     kind = forms.ChoiceField(choices=Kind.choices)
-    title = forms.CharField(max_length=LONGEST_TITLE, required=False)
+    title = forms.CharField(max_length=MAX_TITLE_LENGTH, required=False)
     hub = forms.CharField(max_length=300, required=False)
     revision = forms.CharField(max_length=100, required=False)
     named = forms.CharField(max_length=300, required=False)
@@ -113,7 +120,7 @@ def show_add_model(request: SignedInRequest) -> HttpResponse:
         "named": CATALOGUE.values(),
         "listed": listed_models(),
         "piece_bytes": PIECE_BYTES,
-        "most_bytes": MOST_BYTES,
+        "most_bytes": MAX_BYTES,
     }
     status = 422 if form.errors else 200
     return render(request, "dashboard/model_add.html", context, status=status)

@@ -27,12 +27,12 @@ from apps.policies.models import Policy
 from apps.rewards.unreadable_tasks import list_unreadable
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import NotPossible, Run
-from apps.runs.naming import LONGEST_SLUG
+from apps.runs.naming import MAX_SLUG_LENGTH
 from apps.runs.optimizer import usual_learning_rate
 from apps.runs.parsing import keys_by_section
 from apps.tasksets.models import Taskset
 
-LONGEST_TITLE = 200
+MAX_TITLE_LENGTH = 200
 EARLIER_SHOWN = 50
 HIGH_RATE = 5  # times the usual learning rate: the page warns above it
 ACTIONS = ("create", "start", "try", "check")
@@ -114,7 +114,7 @@ def _create(request: SignedInRequest) -> HttpResponse:
             run = Run.create(
                 project=project,
                 slug=slug,
-                title=title[:LONGEST_TITLE],
+                title=title[:MAX_TITLE_LENGTH],
                 plan=form.plan,
                 owner=request.user,
             )
@@ -213,8 +213,8 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, posted: 
         "against_said": posted.get("against") or posted.get("like", ""),
         "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
         "earlier": earlier[:EARLIER_SHOWN],
-        "longest_slug": LONGEST_SLUG,
-        "longest_title": LONGEST_TITLE,
+        "longest_slug": MAX_SLUG_LENGTH,
+        "longest_title": MAX_TITLE_LENGTH,
     }
 
 

@@ -26,7 +26,7 @@ from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.parsing import as_yaml
 
-MOST = 1_000  # largest number of rollouts per action
+MAX_SELECTED = 1_000  # largest number of rollouts per action
 REACH = 100_000  # rollouts scanned for them if no index matches the filter
 DIGITS = 18
 
@@ -65,8 +65,8 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "counts": _counts(run, picked),
         "wrong": wrong,
         "may_steer": True,
-        "most": MOST,
-        "is_cut": bool(request.POST.get("all")) and len(picked) == MOST,
+        "most": MAX_SELECTED,
+        "is_cut": bool(request.POST.get("all")) and len(picked) == MAX_SELECTED,
         "reason": request.POST.get("reason", ""),
         "rewards": request.POST.get("rewards", _own_rewards(run)),
     }
@@ -89,7 +89,7 @@ def _back(request: SignedInRequest, run: Run) -> str:
 
 
 def _picked_ids(request: SignedInRequest, run: Run) -> list[int]:
-    """Return the ids of the chosen rollouts of the run, at most MOST.
+    """Return the ids of the chosen rollouts of the run, at most MAX_SELECTED.
 
     A field has one id, or several separated by commas: Django reads no form of more than a thousand
     fields.
@@ -97,10 +97,10 @@ def _picked_ids(request: SignedInRequest, run: Run) -> list[int]:
     if request.POST.get("all") and not request.POST.get("confirmed"):
         return _all_that_fit(request, run)
     numbers = [text for field in request.POST.getlist("rollout") for text in field.split(",")]
-    if len(numbers) > MOST or not all(
+    if len(numbers) > MAX_SELECTED or not all(
         text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers
     ):
-        raise Http404(f"rollout must be numbers, at most {MOST}")
+        raise Http404(f"rollout must be numbers, at most {MAX_SELECTED}")
     return sorted(
         run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True)
     )
@@ -117,7 +117,7 @@ def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
             matching,
             form.sought,
             run,
-            MOST,
+            MAX_SELECTED,
             among=form.among(run),
             reach=REACH if form.reach else None,
         )[0]
@@ -131,7 +131,7 @@ def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
             0,
         )
         matching = matching.filter(pk__gte=edge)
-    return list(matching.order_by("-pk").values_list("pk", flat=True)[:MOST])
+    return list(matching.order_by("-pk").values_list("pk", flat=True)[:MAX_SELECTED])
 
 
 def _counts(run: Run, picked: Sequence[int]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from apps.dashboard.views.prompt_trials import (
 from apps.policies.adding import OWN
 from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
 from apps.policies.models import Policy, PolicyImport, PolicyRemoval, TemplatePreview
-from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
+from apps.rollouts.models.chats import COLDEST, MAX_TEXT_LENGTH, MAX_TOKENS
 from apps.runs.model_use import (
     ModelInUse,
     delete_model,
@@ -37,7 +37,7 @@ from apps.streaming import wakeups
 
 RUNS_SHOWN = 20
 IMPORTS_SHOWN = 20
-LONGEST_MESSAGE = 20_000  # characters of one message of a preview
+MAX_MESSAGE_LENGTH = 20_000  # characters of one message of a preview
 MAY_NOT = "Only owners and researchers of this project can change its models."
 
 
@@ -46,14 +46,14 @@ class Conversation(forms.Form):
 
     ROLES = {"system": "system", "user": "user", "reply": "assistant", "user_again": "user"}
 
-    system = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
+    system = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False, strip=False)
     user = forms.CharField(
-        max_length=LONGEST_MESSAGE,
+        max_length=MAX_MESSAGE_LENGTH,
         strip=False,
         error_messages={"required": "Write what the user says."},
     )
-    reply = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
-    user_again = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
+    reply = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False, strip=False)
+    user_again = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False, strip=False)
     template = forms.ChoiceField(
         required=False, choices=[(name, name) for name in ("", *PRESETS, OWN)]
     )
@@ -159,9 +159,9 @@ def _prompt_context(request: SignedInRequest, policy: Policy, form: Question | N
     return {
         "trial": trial,
         "prompt_form": form or Question(initial=initial_prompt(trial)),
-        "longest_prompt": LONGEST_TEXT,
+        "longest_prompt": MAX_TEXT_LENGTH,
         "coldest": COLDEST,
-        "most_tokens": MOST_TOKENS,
+        "most_tokens": MAX_TOKENS,
     }
 
 

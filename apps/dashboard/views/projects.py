@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts import password_resets
 from apps.accounts.models import (
-    MOST_INVITATION_USES,
+    MAX_INVITATION_USES,
     Invitation,
     InvitationMail,
     LastOwner,
@@ -44,9 +44,9 @@ from apps.streaming import wakeups
 
 ROWS_SHOWN = 50
 INVITATIONS_SHOWN = 20
-MOST_MAILS = 20  # invitations sent by one form
+MAX_MAILS = 20  # invitations sent by one form
 RATERS_SHOWN = 500  # people offered for a group
-LONGEST_SEARCH = 150  # characters, as many as a username has
+MAX_SEARCH_LENGTH = 150  # characters, as many as a username has
 NAME_TAKEN = "The project already has a group with this name."
 
 
@@ -85,7 +85,7 @@ class InvitationForm(forms.Form):
         label="Role",
     )
     most_uses = forms.IntegerField(
-        min_value=1, max_value=MOST_INVITATION_USES, initial=1, label="People who can join"
+        min_value=1, max_value=MAX_INVITATION_USES, initial=1, label="People who can join"
     )
     days = forms.TypedChoiceField(choices=DAYS, coerce=int, initial=7, label="Expires after")
     note = forms.CharField(max_length=100, required=False, label="Note")
@@ -97,9 +97,9 @@ class InvitationForm(forms.Form):
         addresses = list(dict.fromkeys(filter(None, parts)))
         if addresses and not settings.EMAIL_HOST:
             raise forms.ValidationError("E-mail is not set up: create a link instead.")
-        if len(addresses) > MOST_MAILS:
+        if len(addresses) > MAX_MAILS:
             raise forms.ValidationError(
-                f"There are {len(addresses)} addresses; send at most {MOST_MAILS} at a time."
+                f"There are {len(addresses)} addresses; send at most {MAX_MAILS} at a time."
             )
         for address in addresses:
             EmailValidator(f"{address} is not an e-mail address, such as name@example.org.")(
@@ -413,7 +413,7 @@ def _page(
         .select_related("user")
         .annotate(name=F("user__username"), has_other_owner=Exists(has_other_owner))
     )
-    words = request.GET.get("words", "").replace("\0", "").strip()[:LONGEST_SEARCH]
+    words = request.GET.get("words", "").replace("\0", "").strip()[:MAX_SEARCH_LENGTH]
     if words:
         members = members.filter(user__username__icontains=words)
     page = load_page(members, request, size=ROWS_SHOWN, by="name", rising=True)
@@ -430,7 +430,7 @@ def _page(
         "page": page,
         "words": words,
         "has_search": bool(words or page.newer or page.older),
-        "longest_search": LONGEST_SEARCH,
+        "longest_search": MAX_SEARCH_LENGTH,
         "resettable": set(
             password_resets.resettable(request.user, page_users).values_list("pk", flat=True)
         ),

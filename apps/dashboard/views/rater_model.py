@@ -11,7 +11,7 @@ from apps.dashboard.curves import Series
 from apps.dashboard.trends import find_last_values, sketch_series
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.audit_warning import warn_of_unchecked
-from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
+from apps.feedback.rater_model.audits import AMBER_FROM, GREEN_FROM, MIN_AUDITS
 from apps.feedback.rater_model.heads import KIND
 from apps.feedback.rater_model.history import (
     metrics_over_time,
@@ -25,7 +25,7 @@ from apps.feedback.rater_model.pausing import why_alarming
 from apps.runs.models import Run
 
 LIGHTS = {
-    "none": f"unknown: needs {FEWEST} new ratings of random replies",
+    "none": f"unknown: needs {MIN_AUDITS} new ratings of random replies",
     "red": f"red: the model orders under {AMBER_FROM:.0%} of new pairs as people do",
     "amber": (
         f"amber: the model orders {AMBER_FROM:.0%} to {GREEN_FROM:.0%} of new pairs as people do"

@@ -30,7 +30,7 @@ from apps.runs.parsing import as_yaml
 SETS_SHOWN = 20
 ROLLOUTS_OF_A_GROUP = 16  # shown
 DOMAINS_OFFERED = 50
-MOST_DIGITS = 18  # longest id in the URL
+MAX_DIGITS = 18  # longest id in the URL
 FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "most")
 # Views in the URL: the largest changes, those with one outcome, or groups.
 FATES = {
@@ -166,7 +166,7 @@ def _with_rollouts(
 
 def _suspicion(run: Run, number: str) -> Suspicion | None:
     """Return the suspicion whose groups are to be rescored, if the page was opened for one."""
-    if number and not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
+    if number and not (number.isascii() and number.isdecimal() and len(number) <= MAX_DIGITS):
         raise Http404(number)
     return get_object_or_404(run.suspicions, pk=number) if number else None
 

@@ -21,7 +21,7 @@ from apps.dashboard.rollout_timeline import list_rollout_stages
 from apps.dashboard.shading import list_segments, read_raw_arrays, shade_tokens
 from apps.dashboard.transcript import build_transcript, typed_in
 from apps.dashboard.verdicts import CLOSED, verdict_on
-from apps.dashboard.views.picking import MOST as MOST_PICKED
+from apps.dashboard.views.picking import MAX_SELECTED as MAX_PICKED
 from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import Rating
 from apps.feedback.ratings.stars import openly_ratable_by
@@ -73,7 +73,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "scorers": [choice.scorer for choice in run.settings.rewards],
         "stops": STOPS,
         "tasksets": run.settings.taskset_names,
-        "most": MOST_PICKED,
+        "most": MAX_PICKED,
     }
     return render(request, "dashboard/rollouts.html", context)
 

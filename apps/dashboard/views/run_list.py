@@ -80,10 +80,10 @@ def _write(request: SignedInRequest, run: Run) -> HttpResponse:
     tags = request.POST.get("tags", "")
     notes = request.POST.get("notes", "").replace("\r\n", "\n")
     try:
-        if len(notes) > labelling.LONGEST_NOTES:
+        if len(notes) > labelling.MAX_NOTES_LENGTH:
             raise ValueError(
                 f"the notes have {len(notes):,} characters; the maximum is"
-                f" {labelling.LONGEST_NOTES:,}"
+                f" {labelling.MAX_NOTES_LENGTH:,}"
             )
         labelling.label(run, labelling.tags_in(tags), notes, request.user)
     except ValueError as error:
@@ -103,7 +103,7 @@ def _labels(request: SignedInRequest, run: Run, tags: str, notes: str) -> dict:
         "notes": notes,
         "may_steer": may_steer(request, run),
         "is_open": sees_judgements(request.user, run),
-        "longest": labelling.LONGEST_NOTES,
+        "longest": labelling.MAX_NOTES_LENGTH,
     }
 
 

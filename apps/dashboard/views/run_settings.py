@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
-from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
+from apps.accounts.reasons import MAX_REASON_LENGTH, NotAReason, check_reason
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.differences import Difference, list_field_differences
@@ -131,7 +131,7 @@ def _page(
         "is_open": is_open,
         "changes": [_visible_change(event, steers, is_open) for event in page.rows],
         "reason": request.POST.get("reason", ""),
-        "longest_reason": LONGEST_REASON,
+        "longest_reason": MAX_REASON_LENGTH,
     }
     return render(request, "dashboard/run_settings.html", context, status=status)
 

@@ -13,7 +13,7 @@ from apps.dashboard.step_report import StepReport, build_step_report
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run, TrainStep
 
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 
 
 @require_safe
@@ -51,7 +51,7 @@ def run_step_drawer(request: SignedInRequest, project: str, slug: str, number: i
 def _context(request: SignedInRequest, project: str, slug: str, number: int) -> dict:
     run = trained_run(request, project, slug)
     committed = run.steps.filter(state=TrainStep.State.COMMITTED)
-    step = get_object_or_404(committed, number=min(number, LARGEST))
+    step = get_object_or_404(committed, number=min(number, MAX_INTEGER))
     is_open = sees_judgements(request.user, run)
     return {
         "section": "runs",

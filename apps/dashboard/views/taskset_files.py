@@ -14,7 +14,7 @@ from apps.tasksets.models import Task, Taskset
 from apps.tasksets.overlap import THRESHOLD, TooMuch
 from apps.tasksets.taskset_overlap import Overlap, measure_overlap
 
-MOST_TASKS = 20_000  # tasks of both sets that are compared within a request, in some seconds
+MAX_TASKS = 20_000  # tasks of both sets that are compared within a request, in some seconds
 PAIRS_SHOWN = 100
 
 
@@ -72,8 +72,8 @@ def managed_taskset(request: SignedInRequest, project: str, slug: str) -> Taskse
 
 
 def _overlap_context(taskset: Taskset, other_taskset: Taskset) -> dict:
-    if taskset.size + other_taskset.size > MOST_TASKS:
-        return {"refusal": f"The two have more than the {MOST_TASKS:,} tasks that a page compares."}
+    if taskset.size + other_taskset.size > MAX_TASKS:
+        return {"refusal": f"The two have more than the {MAX_TASKS:,} tasks that a page compares."}
     try:
         shared = measure_overlap(taskset, other_taskset)
     except TooMuch as error:

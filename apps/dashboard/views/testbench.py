@@ -17,7 +17,7 @@ from apps.accounts.models import Project
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.paging import load_page
 from apps.dashboard.testbench import (
-    LARGEST_ID,
+    MAX_ID,
     SETS_OFFERED,
     BenchForm,
     error_sentence,
@@ -37,14 +37,14 @@ from apps.rewards.testbench.asking import (
     keep_case,
     queue_trial,
 )
-from apps.rewards.testbench.limits import MOST_CASES, MOST_REPLIES
+from apps.rewards.testbench.limits import MAX_CASES, MAX_REPLIES
 from apps.rewards.testbench.scoring import find_scorer_version
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 CASES_SHOWN = 50
 TRIALS_SHOWN = 10
-LONGEST_NOTE = 300
+MAX_NOTE_LENGTH = 300
 UNDECIDED = "undecided"
 
 
@@ -132,8 +132,8 @@ def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpRespons
     note = request.POST.get("note", "").strip()
     try:
         reward = _expected(expected)
-        if len(note) > LONGEST_NOTE:
-            raise Refused(f"note: it has {len(note)} characters; the maximum is {LONGEST_NOTE}")
+        if len(note) > MAX_NOTE_LENGTH:
+            raise Refused(f"note: it has {len(note)} characters; the maximum is {MAX_NOTE_LENGTH}")
         case, is_new = keep_case(trial, place, reward, note, request.user)
     except Refused as refused:
         wrong = {place: (expected, note, error_sentence(refused))}
@@ -210,7 +210,7 @@ def _initial(request: SignedInRequest, project: Project) -> dict[str, Any]:
 
 
 def _id(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= LARGEST_ID):
+    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= MAX_ID):
         raise Http404(text)
     return int(text)
 
@@ -258,8 +258,8 @@ def _page(
         "form": form,
         "groups": offered(project, str(form["scorer"].value() or "")),
         "tasksets": project.tasksets.order_by("-pk").values_list("slug", flat=True)[:SETS_OFFERED],
-        "has_room": len(form.replies) < MOST_REPLIES,
-        "most_replies": MOST_REPLIES,
+        "has_room": len(form.replies) < MAX_REPLIES,
+        "most_replies": MAX_REPLIES,
         "cases": regression_cases.count(),
         "differ": regression_cases.filter(holds=False).count(),
         "trials": project.trials.select_related("by")[:TRIALS_SHOWN],
@@ -281,7 +281,7 @@ def _trial_context(
         ],
         "judges_alone": judges_alone(trial.scorer),
         "asks": asks,
-        "longest_note": LONGEST_NOTE,
+        "longest_note": MAX_NOTE_LENGTH,
     }
 
 
@@ -314,7 +314,7 @@ def _cases_context(request: SignedInRequest, project: Project) -> dict[str, Any]
         "only": only,
         "cases": regression_cases.count(),
         "differ": regression_cases.filter(holds=False).count(),
-        "most": MOST_CASES,
+        "most": MAX_CASES,
         "check": check,
         "command": f"manage.py score --regress {project.slug}",
         "here": reverse("test-bench-cases", args=[project.slug]),

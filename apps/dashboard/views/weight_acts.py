@@ -29,7 +29,7 @@ from apps.runs.models.orders import ADAPTER, FOLDER, FORM_TITLES
 from apps.runs.promoting import plan_of_branch, why_no_branch
 from apps.runs.weight_downloads import why_not_gguf
 
-MOST_STEPS = 10_000_000
+MAX_STEPS = 10_000_000
 TOKEN_WORDS = "Use only letters, digits, - and _."
 WORDS = {"required": "Enter a name.", "invalid": "Use only letters, digits, - and _."}
 
@@ -70,7 +70,7 @@ class Branching(forms.Form):
     slug = forms.SlugField(max_length=50, error_messages=WORDS)
     title = forms.CharField(max_length=200, required=False)
     steps = forms.IntegerField(
-        min_value=1, max_value=MOST_STEPS, error_messages={"required": "Enter the number of steps."}
+        min_value=1, max_value=MAX_STEPS, error_messages={"required": "Enter the number of steps."}
     )
     start = forms.BooleanField(required=False)
     stop_parent = forms.BooleanField(required=False)

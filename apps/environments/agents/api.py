@@ -32,8 +32,8 @@ from apps.environments.agents.turns import begin_turns
 from apps.environments.agents.waiting import Call, answered_all, answered_here
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 
-LONGEST_PERSON = 200
-LONGEST_CORRECTION = 100_000
+MAX_PERSON_LENGTH = 200
+MAX_CORRECTION_LENGTH = 100_000
 
 
 @extend_schema(exclude=True)
@@ -258,15 +258,15 @@ def _read_feedback(body: dict) -> AnswerFeedback:
         raise refuse_field("thumb", "must be up or down")
     if thumb is not None and score is not None:
         raise refuse_field("score", "requires a thumb")
-    if not isinstance(correction, str) or len(correction) > LONGEST_CORRECTION:
+    if not isinstance(correction, str) or len(correction) > MAX_CORRECTION_LENGTH:
         raise refuse_field(
-            "correction", f"must be a text of at most {LONGEST_CORRECTION} characters"
+            "correction", f"must be a text of at most {MAX_CORRECTION_LENGTH} characters"
         )
     if thumb is None and score is None and not correction.strip():
         raise refuse_field("thumb", "send a thumb (up, down), a score or a correction")
     person = body.get("user", "")
-    if not isinstance(person, str) or len(person) > LONGEST_PERSON:
-        raise refuse_field("user", f"must be a text of at most {LONGEST_PERSON} characters")
+    if not isinstance(person, str) or len(person) > MAX_PERSON_LENGTH:
+        raise refuse_field("user", f"must be a text of at most {MAX_PERSON_LENGTH} characters")
     return AnswerFeedback(person, thumb, score, correction, _final(body))
 
 

@@ -13,7 +13,7 @@ from apps.accounts import strict_json
 from apps.environments.agents import tools
 from apps.environments.agents.refusals import Refused, refuse_field, unsupported
 from apps.environments.models import EpisodeTurn
-from apps.environments.observations import MOST_MESSAGES, messages
+from apps.environments.observations import MAX_MESSAGES, messages
 from apps.tasksets.messages import BadContent, Content, holds_picture, read_content
 from apps.tasksets.pictures import EncodedPicture
 
@@ -46,7 +46,7 @@ EXAMPLE = (
     "key <key>.<name>"
 )
 NAME = re.compile(r"[^\s<|\\/>]{1,64}")
-LARGEST_EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def parse_messages(
 
     Raises Refused with the place.
     """
-    if not isinstance(document, list) or not 0 < len(document) <= MOST_MESSAGES * 8:
-        raise refuse_field("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
+    if not isinstance(document, list) or not 0 < len(document) <= MAX_MESSAGES * 8:
+        raise refuse_field("messages", f"must be a list of 1 to {MAX_MESSAGES * 8} messages")
     return tuple(
         _message(f"messages[{place}]", message, pictures) for place, message in enumerate(document)
     )
@@ -193,7 +193,7 @@ def _plain(value: object) -> object:
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER:
         return int(value)
     return value
 

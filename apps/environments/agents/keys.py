@@ -12,7 +12,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from apps.accounts.authentication import LONGEST_SECRET, SCHEME, find_token, note_use
+from apps.accounts.authentication import MAX_SECRET_LENGTH, SCHEME, find_token, note_use
 from apps.accounts.models import Project, Token, User
 from apps.environments.agents.refusals import Refused, refuse_field
 from apps.environments.environment_lookup import find_or_register
@@ -72,7 +72,7 @@ class AgentKey(BaseAuthentication):
         if (
             len(words) != 2
             or words[0].lower() != SCHEME.lower().encode()
-            or len(words[1]) > 2 * LONGEST_SECRET
+            or len(words[1]) > 2 * MAX_SECRET_LENGTH
         ):
             raise AuthenticationFailed(UNKNOWN)
         secret, _, name = words[1].partition(b".")

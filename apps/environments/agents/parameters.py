@@ -101,10 +101,10 @@ ONLY_OF_TEXT = {name: ONLY[name] for name in NEUTRAL} | {
     "suffix": (("",), "is not supported: the policy generates from left to right"),
 }
 HOTTEST = 2.0  # the highest temperature that OpenAI's API takes
-MOST_CHOICES = 128
-MOST_STOPS = 4
-LONGEST_STOP = 200
-LARGEST = 2**53
+MAX_CHOICES = 128
+MAX_STOPS = 4
+MAX_STOP_LENGTH = 200
+MAX_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def read_chat_call(body: object, run: Run) -> ChatCall:
         tools=tuple(offered),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MAX_CHOICES),
         wishes=wishes,
         pictures=pictures,
         unapplied=_unapplied(fields, run),
@@ -176,7 +176,7 @@ def read_text(body: object, run: Run) -> ChatCall:
         tools=(),
         stream=_flag(fields, "stream"),
         with_usage=_with_usage(fields),
-        choices=_whole_number(fields, "n", 1, 1, MOST_CHOICES),
+        choices=_whole_number(fields, "n", 1, 1, MAX_CHOICES),
         wishes=wishes,
         unapplied=_unapplied(fields, run),
     )
@@ -208,8 +208,10 @@ def _wishes(body: dict, run: Run) -> ActionSampling:
     """Parse what ends an answer, and its seed."""
     sampling = run.settings.sampling
     names = ("max_tokens", "max_completion_tokens")
-    token_limit = min(_whole_number(body, name, sampling.max_tokens, 1, LARGEST) for name in names)
-    seed = _whole_number(body, "seed", 0, 0, LARGEST) if "seed" in body else None
+    token_limit = min(
+        _whole_number(body, name, sampling.max_tokens, 1, MAX_INTEGER) for name in names
+    )
+    seed = _whole_number(body, "seed", 0, 0, MAX_INTEGER) if "seed" in body else None
     wished = token_limit if token_limit < sampling.max_tokens else None
     return ActionSampling(wished, _stops(body), seed, _flag(body, "logprobs"))
 
@@ -241,12 +243,12 @@ def _whole_number(body: dict, name: str, usual: int, least: int, greatest: int) 
 def _stops(body: dict) -> tuple[str, ...]:
     stops = [body["stop"]] if isinstance(body.get("stop"), str) else body.get("stop", [])
     texts = isinstance(stops, list) and all(
-        isinstance(stop, str) and 0 < len(stop) <= LONGEST_STOP for stop in stops
+        isinstance(stop, str) and 0 < len(stop) <= MAX_STOP_LENGTH for stop in stops
     )
-    if not texts or len(stops) > MOST_STOPS:
+    if not texts or len(stops) > MAX_STOPS:
         raise refuse_field(
             "stop",
-            f"must be a text of 1 to {LONGEST_STOP} characters, or a list of at most {MOST_STOPS}",
+            f"must be a text of 1 to {MAX_STOP_LENGTH} characters, or a list of at most {MAX_STOPS}",
         )
     return tuple(stops)
 

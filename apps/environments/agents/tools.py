@@ -9,12 +9,12 @@ from pathlib import Path
 from apps.accounts import strict_json
 from apps.environments.agents.refusals import refuse_field, unsupported
 from apps.environments.json_schemas import BadSchema, errors_in, require_schema
-from apps.environments.observations import LONGEST
+from apps.environments.observations import MAX_OBSERVATION_LENGTH
 
-MOST = 128
+MAX_TOOLS = 128
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-LARGEST_FILE = 16 * 2**20
+MAX_TOOL_FILE_BYTES = 16 * 2**20
 NO_TOOLS = (
     "the chat template of this policy does not support tools in the <tool_call> form; describe "
     "them in a message, and read calls from the reply's text"
@@ -25,12 +25,12 @@ def check_tools(tools: object, folder: str) -> list[dict]:
     """Return the tools in the chat template's form; empty without any. Raises Refused."""
     if tools is None or tools == []:
         return []
-    if not isinstance(tools, list) or len(tools) > MOST:
-        raise refuse_field("tools", f"must be a list of at most {MOST}")
+    if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
+        raise refuse_field("tools", f"must be a list of at most {MAX_TOOLS}")
     for place, tool in enumerate(tools):
         _require_function(f"tools[{place}]", tool)
-    if len(json.dumps(tools)) > LONGEST:
-        raise refuse_field("tools", f"have more than {LONGEST} characters")
+    if len(json.dumps(tools)) > MAX_OBSERVATION_LENGTH:
+        raise refuse_field("tools", f"have more than {MAX_OBSERVATION_LENGTH} characters")
     if not shows_tools(folder):
         raise unsupported("tools", NO_TOOLS)
     return tools
@@ -74,7 +74,7 @@ def shows_tools(folder: str) -> bool:
 
 @lru_cache(maxsize=16)
 def _template_shows_tools(path: str, _modified: int) -> bool:
-    if Path(path).stat().st_size > LARGEST_FILE:
+    if Path(path).stat().st_size > MAX_TOOL_FILE_BYTES:
         return False
     template = Path(path).read_text(encoding="utf-8")
     if path.endswith(".json"):

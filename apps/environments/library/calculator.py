@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from apps.environments.library.protocol import Observation, Step
 
-LARGEST = 10**12
-LONGEST = 80  # characters of an expression
+MAX_VALUE = 10**12
+MAX_EXPRESSION_LENGTH = 80  # characters of an expression
 OPERATIONS: dict[type, Callable] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -75,8 +75,8 @@ def _result(expression: str) -> str:
 
 def evaluate_integers(expression: str) -> int:
     """Evaluate whole numbers with + - * // % and brackets. Raises ValueError, ZeroDivisionError."""
-    if len(expression) > LONGEST:
-        raise ValueError(f"an expression may have {LONGEST} characters")
+    if len(expression) > MAX_EXPRESSION_LENGTH:
+        raise ValueError(f"an expression may have {MAX_EXPRESSION_LENGTH} characters")
     try:
         return _value(ast.parse(expression.strip(), mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError):
@@ -92,6 +92,6 @@ def _value(node: ast.expr) -> int:
         result = OPERATIONS[type(node.op)](_value(node.left), _value(node.right))
     else:
         raise ValueError("only whole numbers, + - * // % and brackets")
-    if abs(result) > LARGEST:
+    if abs(result) > MAX_VALUE:
         raise ValueError("too large")
     return result

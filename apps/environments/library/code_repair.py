@@ -9,7 +9,7 @@ from apps.environments.library.protocol import Step
 from apps.rewards import sandbox
 
 FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
-LONGEST = 8_000  # characters of an answer
+MAX_ANSWER_LENGTH = 8_000  # characters of an answer
 
 
 class CodeRepair:
@@ -38,8 +38,8 @@ class CodeRepair:
         code = code_in(action)
         if f"def {self.exercise.name}(" not in code:
             return Step(f"write the whole function {self.exercise.name}", 0.0, False)
-        if len(code) > LONGEST:
-            return Step(f"write at most {LONGEST} characters", 0.0, False)
+        if len(code) > MAX_ANSWER_LENGTH:
+            return Step(f"write at most {MAX_ANSWER_LENGTH} characters", 0.0, False)
         failing, messages = self._failing(sandbox.run_calls(code, self.exercise.calls))
         return Step(messages or "all is right", float(not failing), not failing)
 

@@ -15,8 +15,8 @@ from apps.plugins.contract import (
 )
 from apps.plugins.kinds import Refused
 
-MOST_TURNS = 1_000
-MOST_SECONDS = 600
+MAX_TURNS = 1_000
+MAX_SECONDS = 600
 METHODS = {"reset": ("seed", "options"), "step": ("action",), "close": ()}
 
 
@@ -56,8 +56,8 @@ def _problems_of_class(environment_class: object) -> Iterator[str]:
     if not (is_number(low) and is_number(high) and low < high):
         yield "Environment.reward_low and reward_high must be numbers, the lower one first"
     turns = getattr(environment_class, "turn_limit", None)
-    if type(turns) is not int or not 1 <= turns <= MOST_TURNS:
-        yield f"Environment.turn_limit must be a whole number from 1 to {MOST_TURNS}"
+    if type(turns) is not int or not 1 <= turns <= MAX_TURNS:
+        yield f"Environment.turn_limit must be a whole number from 1 to {MAX_TURNS}"
     seconds = getattr(environment_class, "turn_s", None)
-    if not is_number(seconds) or not 0 < seconds <= MOST_SECONDS:
-        yield f"Environment.turn_s must be above 0 and at most {MOST_SECONDS} seconds"
+    if not is_number(seconds) or not 0 < seconds <= MAX_SECONDS:
+        yield f"Environment.turn_s must be above 0 and at most {MAX_SECONDS} seconds"

@@ -5,7 +5,7 @@ import sys
 from apps.plugins.registry import REGISTRY
 
 MEMORY_BYTES = 1 << 30
-LONGEST_REPLY = 4 << 20  # bytes
+MAX_REPLY_LENGTH = 4 << 20  # bytes
 CHILD = "apps.environments.library.child"
 START_S = 10.0  # seconds for a process to start, beside its first move
 

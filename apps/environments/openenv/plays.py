@@ -32,7 +32,7 @@ PLAYERS: dict[str, Callable[[Environment], Session]] = {
     Kind.PUSH: PushedSession,
 }
 CLOSE_S = 2.0
-LARGEST_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1
 ANOTHER = "its client started another"
 TURN_LIMIT = "turn limit"
 AN_AGENT = "An agent environment cannot be played: the agent itself acts. Connect it under /v1/."
@@ -263,14 +263,14 @@ def _is_assigned(episode_id: int) -> bool:
 def _seed(value: object) -> int:
     if value is None:
         return random.randrange(2**31)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST_SEED:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEED:
         raise Unplayable(
             "Invalid message",
             [
                 {
                     "type": "seed",
                     "loc": ["seed"],
-                    "msg": f"must be a whole number from 0 to {LARGEST_SEED}",
+                    "msg": f"must be a whole number from 0 to {MAX_SEED}",
                 }
             ],
         )

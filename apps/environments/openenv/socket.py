@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 DEAD_DATABASE = (OperationalError, InterfaceError)
 SILENCE_S = 600.0
 SEND_S = 20.0  # a client that receives nothing for this long is disconnected
-LONGEST_MESSAGE = 1 << 20  # characters
-MOST_AHEAD = 16  # messages that wait for earlier ones
-MOST_SESSIONS = 64  # connections of this process; each may start a process of its own
+MAX_MESSAGE_LENGTH = 1 << 20  # characters
+MAX_QUEUED_MESSAGES = 16  # messages that wait for earlier ones
+MAX_SESSIONS = 64  # connections of this process; each may start a process of its own
 CLOSED_BY_CLIENT = "its client closed it"
 CONNECTION_LOST = "the connection was lost"
 GOODBYES = (1000, 1001, 1005)  # close codes of an orderly end
@@ -129,8 +129,8 @@ class Connection:
         if why := why_not_served(environment):
             raise SessionEnded(why, last_message=speaks.refusal(SESSION_ERROR, why))
         try:
-            if SessionSocket.open_here > MOST_SESSIONS:
-                raise sessions.NoRoom(MOST_SESSIONS, MOST_SESSIONS)
+            if SessionSocket.open_here > MAX_SESSIONS:
+                raise sessions.NoRoom(MAX_SESSIONS, MAX_SESSIONS)
             return await in_a_thread(
                 sessions.begin_session, environment, self.guest.token.user, way
             )
@@ -166,13 +166,13 @@ class Connection:
                     CLOSED_BY_CLIENT if message.get("code") in GOODBYES else CONNECTION_LOST, GONE
                 )
             text = message.get("text")
-            if len(text or message.get("bytes") or "") > LONGEST_MESSAGE:
+            if len(text or message.get("bytes") or "") > MAX_MESSAGE_LENGTH:
                 raise SessionEnded(
                     "a message was too long",
                     TOO_LONG,
-                    speaker.refusal(SESSION_ERROR, f"at most {LONGEST_MESSAGE} characters"),
+                    speaker.refusal(SESSION_ERROR, f"at most {MAX_MESSAGE_LENGTH} characters"),
                 )
-            if self.ahead.qsize() >= MOST_AHEAD:
+            if self.ahead.qsize() >= MAX_QUEUED_MESSAGES:
                 raise SessionEnded(
                     "it did not wait for responses",
                     TOO_MANY,

@@ -14,7 +14,7 @@ from apps.accounts import strict_json
 from apps.environments.pull.addresses import Address, unreachable
 from apps.environments.pull.errors import BadStatus, CallFailed
 
-LONGEST = 4 << 20  # bytes of one reply
+MAX_REPLY_BYTES = 4 << 20  # bytes of one reply
 CHUNK = 1 << 16
 
 
@@ -125,8 +125,8 @@ async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tu
                 )
         elif isinstance(event, h11.Data):
             received += event.data
-            if len(received) > LONGEST:
-                raise CallFailed(f"the response is longer than {LONGEST} bytes")
+            if len(received) > MAX_REPLY_BYTES:
+                raise CallFailed(f"the response is longer than {MAX_REPLY_BYTES} bytes")
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(received)
         elif not isinstance(event, h11.InformationalResponse):

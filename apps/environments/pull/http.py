@@ -20,8 +20,8 @@ from apps.environments.pull.exchanges import exchange_json
 from apps.environments.pull.secrets import find_secret
 from apps.environments.pull.wording import no_action, read_action, read_observation
 
-LONGEST_SESSION = 200
-LONGEST_INFO = 64_000  # characters of its JSON
+MAX_SESSION_LENGTH = 200
+MAX_INFO_LENGTH = 64_000  # characters of its JSON
 
 
 class HttpSession:
@@ -39,9 +39,9 @@ class HttpSession:
         reply = await self._post("/reset", {"seed": seed, "options": options})
         require_fields("/reset", reply, {"observation"}, {"session", "info"})
         name = reply.get("session", self.session)
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_SESSION:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_SESSION_LENGTH:
             raise CallFailed(
-                f"/reset: session: must be a text of 1 to {LONGEST_SESSION} characters"
+                f"/reset: session: must be a text of 1 to {MAX_SESSION_LENGTH} characters"
             )
         self.session = name
         return Step(read_observation(reply["observation"]), None, False, read_info("/reset", reply))
@@ -87,8 +87,8 @@ def read_info(where: str, reply: dict, field: str = "info") -> dict:
     """Return the `info` object for people, bounded because it is stored with every turn."""
     info = reply.get(field)
     info = {} if info is None else info
-    if not isinstance(info, dict) or len(json.dumps(info)) > LONGEST_INFO:
+    if not isinstance(info, dict) or len(json.dumps(info)) > MAX_INFO_LENGTH:
         raise CallFailed(
-            f"{where}: {field}: must be an object of at most {LONGEST_INFO} characters"
+            f"{where}: {field}: must be an object of at most {MAX_INFO_LENGTH} characters"
         )
     return info

@@ -22,7 +22,7 @@ from apps.environments.library.protocol import Step
 from apps.environments.models import Environment
 from apps.environments.pull.addresses import TLS, parse_address, resolved, unreachable
 from apps.environments.pull.errors import CallFailed, Full, NoAction
-from apps.environments.pull.exchanges import LONGEST, exchange_json
+from apps.environments.pull.exchanges import MAX_REPLY_BYTES, exchange_json
 from apps.environments.pull.http import read_info, require_fields
 from apps.environments.pull.secrets import find_secret
 from apps.environments.pull.wording import no_action, only_text, read_action, read_observation
@@ -126,7 +126,7 @@ class OpenEnvSession:
             return await connect(
                 where,
                 sock=plain,
-                max_size=LONGEST,
+                max_size=MAX_REPLY_BYTES,
                 open_timeout=None,
                 close_timeout=2,
                 compression=None,

@@ -7,7 +7,7 @@ import asyncio
 import json
 from asyncio.subprocess import PIPE, Process
 
-from apps.environments.library.process import CHILD, LONGEST_REPLY, command, surroundings
+from apps.environments.library.process import CHILD, MAX_REPLY_LENGTH, command, surroundings
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment
 from apps.environments.pull import gymnasium
@@ -33,7 +33,7 @@ class ProcessSession:
                 stdin=PIPE,
                 stdout=PIPE,
                 env=surroundings(),
-                limit=LONGEST_REPLY,
+                limit=MAX_REPLY_LENGTH,
             )
         elif self.move:
             self._send({"episode": self.move["episode"], "close": True})
@@ -70,7 +70,7 @@ class ProcessSession:
         except OSError as error:
             raise CallFailed(f"could not send the request to its process: {error}") from None
         except ValueError:
-            raise CallFailed(f"its response is longer than {LONGEST_REPLY} bytes") from None
+            raise CallFailed(f"its response is longer than {MAX_REPLY_LENGTH} bytes") from None
         if not line.endswith(b"\n"):
             raise CallFailed(f"its process ended with {await process.wait()}")
         reply = json.loads(line)

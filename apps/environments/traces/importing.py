@@ -36,7 +36,7 @@ from apps.tasksets.storing import Origin, store_taskset
 
 IMPORTER = "import"
 LEASE_S = 3600.0
-MOST_GROUPS_PER_STEP = 16
+MAX_GROUPS_PER_STEP = 16
 LINES_AT_ONCE = 50
 BYTES_AT_ONCE = 16 << 20  # bytes of lines written together; a single line may be longer
 GROUPS_AT_ONCE = 50  # groups refined together
@@ -195,7 +195,7 @@ def _run(
 ) -> Run:
     sampling = first.trace.agent.config.sampling
     sampling_options = sampling.model_dump(exclude_none=True) if sampling else {}
-    per_step = min(MOST_GROUPS_PER_STEP, len(sizes))
+    per_step = min(MAX_GROUPS_PER_STEP, len(sizes))
     plan = parse_config(
         {
             "policy": to.policy.slug,

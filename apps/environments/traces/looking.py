@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from apps.environments.traces.reading import LONGEST_LINE, BadLine, Line, read_trace_line
+from apps.environments.traces.reading import MAX_LINE_BYTES, BadLine, Line, read_trace_line
 from apps.policies.fingerprint import tokenizer_fingerprint, vocabulary
 from apps.policies.models import Policy
 from apps.rollouts.payload import Tokens
 
 LISTED = 20  # bad lines that an error lists; the rest are counted
-MOST_EPISODES = 100_000  # the most episodes of one file
+MAX_EPISODES = 100_000  # the most episodes of one file
 CHUNK = 1 << 20
 
 
@@ -57,8 +57,8 @@ class File:
         problems: list[str] = []
         count = 0
         for number, offset, raw in self._raw():
-            if number > MOST_EPISODES:
-                raise BadEpisodes(f"has more than {MOST_EPISODES} lines: import it in parts")
+            if number > MAX_EPISODES:
+                raise BadEpisodes(f"has more than {MAX_EPISODES} lines: import it in parts")
             try:
                 checked.append(_entry(number, offset, len(raw), self._read(raw)))
             except BadLine as why:
@@ -87,7 +87,7 @@ class File:
     def _raw(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield (number, offset, line); a line that is too long is cut just above the limit."""
         number = offset = 0
-        while raw := self.stream.readline(LONGEST_LINE + 2):
+        while raw := self.stream.readline(MAX_LINE_BYTES + 2):
             number += 1
             yield number, offset, raw
             while raw and not raw.endswith(b"\n"):

@@ -19,7 +19,7 @@ from apps.rollouts.payload import DamagedPayload, Tokens
 from apps.tasksets.messages import NONE_KNOWN, BadContent, pictures_in
 from apps.tasksets.pictures import EncodedPicture
 
-LONGEST_LINE = 64 << 20  # bytes
+MAX_LINE_BYTES = 64 << 20  # bytes
 
 
 class BadLine(ValueError):
@@ -104,8 +104,8 @@ class Line:
 
 def read_trace_line(raw: bytes) -> Line:
     """Parse a line. Raises BadLine."""
-    if len(raw) > LONGEST_LINE:
-        raise BadLine("", f"has more than {LONGEST_LINE} bytes")
+    if len(raw) > MAX_LINE_BYTES:
+        raise BadLine("", f"has more than {MAX_LINE_BYTES} bytes")
     try:
         episode = lines.Episode.model_validate(strict_json.decode_json(raw))
     except strict_json.NotStrictJson as why:

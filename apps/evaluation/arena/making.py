@@ -10,11 +10,11 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.evaluation.models import Arena, Contestant, Pairing
-from apps.evaluation.models.arenas import FEWEST, MOST
+from apps.evaluation.models.arenas import MAX_CONTESTANTS, MIN_CONTESTANTS
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
-LONGEST_TITLE = 100
+MAX_TITLE_LENGTH = 100
 
 
 def contestable(project: Project) -> QuerySet[Run]:
@@ -36,8 +36,8 @@ def create_arena(
     assert taskset is not None  # an evaluation has one
     title = title.strip() or f"{taskset.slug}, {len(runs)} contestants"
     problems = {}
-    if len(title) > LONGEST_TITLE or "\x00" in title:
-        problems["title"] = f"must be text with at most {LONGEST_TITLE} characters"
+    if len(title) > MAX_TITLE_LENGTH or "\x00" in title:
+        problems["title"] = f"must be text with at most {MAX_TITLE_LENGTH} characters"
     if not 0 <= again <= 1:  # refuses NaN too
         problems["again"] = "must be between 0 and 100 %"
     if problems:
@@ -93,9 +93,11 @@ def open_again(arena: Arena, by: User) -> None:
 
 def _runs(project: Project, evaluations: Sequence[int]) -> list[Run]:
     chosen = list(dict.fromkeys(evaluations))
-    if not FEWEST <= len(chosen) <= MOST:
+    if not MIN_CONTESTANTS <= len(chosen) <= MAX_CONTESTANTS:
         raise ConfigError(
-            {"contestants": f"choose {FEWEST} to {MOST} evaluations; you chose {len(chosen)}"}
+            {
+                "contestants": f"choose {MIN_CONTESTANTS} to {MAX_CONTESTANTS} evaluations; you chose {len(chosen)}"
+            }
         )
     run_by_id = {
         run.pk: run for run in contestable(project).filter(pk__in=chosen).select_related("taskset")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from apps.accounts.models import User
 from apps.evaluation.models import Arena, Pairing
 
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 DIGITS = 9  # of a task's or a sample's number in a name
 
 
@@ -47,7 +47,7 @@ def find_pair(arena: Arena, pairings: Sequence[Pairing], user: User, name: objec
 
     At most 66 pairings are tried; the task's id is looked up.
     """
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isascii():
+    if not isinstance(name, str) or len(name) > MAX_NAME_LENGTH or not name.isascii():
         return None
     parts = name.split(".")
     if len(parts) != 3 or not all(part.isdigit() and len(part) <= DIGITS for part in parts[:2]):

@@ -20,7 +20,7 @@ from apps.feedback.ratings.answers import Refused
 LEFT = "left"
 RIGHT = "right"
 CHOICES = (LEFT, RIGHT, Vote.Choice.TIE.value, Vote.Choice.BAD.value)
-LONGEST_MS = 86_400_000
+MAX_MS = 86_400_000
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from apps.evaluation.behaviour.features import Features, read
 from apps.evaluation.behaviour.phrases import Phrase, changed_phrases, phrases_in
 
 LONGER = 1.5  # times as many words
-FEWEST_WORDS = 5  # by which a length changes
+MIN_WORDS = 5  # by which a length changes
 REWARD_CHANGE = 0.25  # of a scorer's value
 EXAMPLES = 3
 WORDING = "wording"
@@ -133,7 +133,7 @@ def _changes(read_pair: _Read) -> Iterator[tuple[Change, float]]:
 
 
 def _length(before: int, after: int) -> Iterator[tuple[Change, float]]:
-    if abs(before - after) < FEWEST_WORDS:
+    if abs(before - after) < MIN_WORDS:
         return
     ratio = max(before, after) / max(1, min(before, after))
     if ratio >= LONGER:

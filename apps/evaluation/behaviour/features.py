@@ -36,8 +36,8 @@ COMMON_WORDS = {
     "Dutch": "de het een en is van ik niet dat je voor met zijn op aan",
 }
 LANGUAGES = {name: frozenset(words.split()) for name, words in COMMON_WORDS.items()}
-FEWEST_KNOWN = 3  # common words of a language, below which it is not named
-MOST_LETTERS = 2_000  # letters of which the scripts are counted
+MIN_COMMON_WORDS = 3  # common words of a language, below which it is not named
+MAX_LETTERS = 2_000  # letters of which the scripts are counted
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def read(text: str, stop_reason: str) -> Features:
 
 def language_of(text: str, words: tuple[str, ...]) -> str:
     """Return the language of a text in Latin letters, else its script; "" if that is not clear."""
-    letters = [sign for sign in words_alone(text)[:MOST_LETTERS] if sign.isalpha()]
+    letters = [sign for sign in words_alone(text)[:MAX_LETTERS] if sign.isalpha()]
     if not letters:
         return ""
     scripts = Counter(script_of(sign) for sign in letters)
@@ -73,5 +73,5 @@ def language_of(text: str, words: tuple[str, ...]) -> str:
         for name, common_words in LANGUAGES.items()
     }
     best, second = sorted(counted, key=lambda name: -counted[name])[:2]
-    is_clear = counted[best] >= FEWEST_KNOWN and counted[best] > counted[second]
+    is_clear = counted[best] >= MIN_COMMON_WORDS and counted[best] > counted[second]
     return best if is_clear else ""

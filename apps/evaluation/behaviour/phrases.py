@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-LONGEST = 4  # words of a phrase
-MOST = 8  # phrases
-FEWEST = 3  # replies that have a phrase on one side only
+MAX_PHRASE_WORDS = 4  # words of a phrase
+MAX_PHRASES = 8  # phrases
+MIN_REPLIES = 3  # replies that have a phrase on one side only
 SURE = 3.0  # standard deviations of McNemar's test; many phrases are looked at
 WORDS_READ = 400  # of a reply
 
@@ -35,7 +35,7 @@ def phrases_in(words: Sequence[str]) -> set[tuple[str, ...]]:
     words_read = tuple(words[:WORDS_READ])
     return {
         words_read[start : start + size]
-        for size in range(1, LONGEST + 1)
+        for size in range(1, MAX_PHRASE_WORDS + 1)
         for start in range(len(words_read) - size + 1)
     }
 
@@ -55,7 +55,7 @@ def changed_phrases(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> lis
     changed = [
         Phrase(words, gained[words], lost[words])
         for words in gained.keys() | lost.keys()
-        if max(gained[words], lost[words]) >= FEWEST
+        if max(gained[words], lost[words]) >= MIN_REPLIES
     ]
     sure = [phrase for phrase in changed if abs(phrase.certainty) >= SURE]
     sure.sort(key=lambda phrase: (-abs(phrase.certainty), -len(phrase.words), phrase.words))
@@ -67,7 +67,7 @@ def _without_nested(phrases: Sequence[Phrase]) -> list[Phrase]:
     for phrase in phrases:
         if not any(_overlaps(phrase, chosen) for chosen in chosen_phrases):
             chosen_phrases.append(phrase)
-        if len(chosen_phrases) == MOST:
+        if len(chosen_phrases) == MAX_PHRASES:
             break
     return chosen_phrases
 

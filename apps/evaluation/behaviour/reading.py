@@ -10,16 +10,16 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 
-MOST_PAIRS = 400
-LONGEST = 6_000  # characters of a reply
+MAX_PAIRS = 400
+MAX_REPLY_LENGTH = 6_000  # characters of a reply
 
 Place = tuple[int, int]  # the task's place in the evaluation, and the sample index
 
 
-def pairs_of(first_run: Run, second_run: Run, limit: int = MOST_PAIRS) -> list[Pair]:
+def pairs_of(first_run: Run, second_run: Run, limit: int = MAX_PAIRS) -> list[Pair]:
     """Return both evaluations' replies to the first tasks, pair by pair. Five statements.
 
-    `limit` is the largest number of pairs, and LONGEST characters of each reply are read.
+    `limit` is the largest number of pairs, and MAX_REPLY_LENGTH characters of each reply are read.
     """
     samples = min(first_run.settings.group_size, second_run.settings.group_size)
     tasks = max(1, limit // samples)
@@ -43,7 +43,9 @@ def _replies(run: Run, tasks: int, samples: int) -> dict[Place, tuple[int, Reply
         sample_index__lt=samples,
     )
     names = ("pk", "group__draw_index", "sample_index", "group__task", "stop_reason")
-    rows = list(finished.annotate(beginning=Left("text", LONGEST)).values_list(*names, "beginning"))
+    rows = list(
+        finished.annotate(beginning=Left("text", MAX_REPLY_LENGTH)).values_list(*names, "beginning")
+    )
     values = _values([row[0] for row in rows])
     return {
         (draw, sample): (task, Reply(pk, text, stop, values[pk]))

@@ -13,8 +13,8 @@ from apps.accounts.models import Membership, Project, User
 from apps.runs.models import Run
 from apps.tasksets.models import Task, Taskset
 
-FEWEST = 2
-MOST = 12  # contestants of an arena
+MIN_CONTESTANTS = 2
+MAX_CONTESTANTS = 12  # contestants of an arena
 
 
 class ArenaQuerySet(models.QuerySet):

@@ -20,9 +20,9 @@ from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from apps.statistics.calibration import BINS, LEAST, scale_to_range
+from apps.statistics.calibration import BINS, MIN_LABELS, scale_to_range
 
-MOST_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
+MAX_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
 ScorerValues = Mapping[str, float]
 
 
@@ -57,7 +57,7 @@ def reorder(run: Run) -> int:
     )
     rows = list(
         slots.order_by("due_at", "pk").values_list("pk", "group__deadline_at", "item__members")[
-            :MOST_REORDERED
+            :MAX_REORDERED
         ]
     )
     far = distances(run, {rollout for *_, members in rows for rollout in members})
@@ -148,7 +148,7 @@ def _usual(run: Run):
         return {
             scorer: label_bin["people"]
             for scorer, label_bin in bins_by_scorer.items()
-            if label_bin and label_bin["count"] >= LEAST
+            if label_bin and label_bin["count"] >= MIN_LABELS
         }
 
     return usual

@@ -17,7 +17,7 @@ from apps.runs.people import People
 Answer = dict[str, Any]
 TEMPLATE = "item.html"
 SCRIPT = "form.js"
-LONGEST_IN_WORDS = 80
+MAX_SUMMARY_LENGTH = 80
 
 
 class FormOptions(PluginOptions):
@@ -121,7 +121,7 @@ class Form(ABC):
 
     def in_words(self, answer: Answer) -> str:
         """Return a canonical answer as a short text."""
-        return ", ".join(f"{name} {value}" for name, value in answer.items())[:LONGEST_IN_WORDS]
+        return ", ".join(f"{name} {value}" for name, value in answer.items())[:MAX_SUMMARY_LENGTH]
 
     def answer_worth(self, value: float, people: People) -> Answer | None:
         """Return the answer of the simulated rater to a reply worth `value`, from 0 to 1.

@@ -20,7 +20,7 @@ from apps.feedback.forms.form import (
 )
 from apps.plugins.contract import problems_of_head, problems_of_options
 from apps.plugins.kinds import Refused
-from apps.runs.people import LONGEST_FORM_NAME, People
+from apps.runs.people import MAX_FORM_NAME_LENGTH, People
 
 log = structlog.get_logger(__name__)
 MISSING = '<p class="field-error">This rating form is not installed. Skip the item.</p>'
@@ -118,8 +118,8 @@ class MissingForm(Form):
 def read_plugin(module: ModuleType, name: str) -> Form:
     """Return the rating form of a plugin's module. Raises Refused."""
     problems = [*problems_of_head(module), *problems_of_options(module, FormOptions)]
-    if len(name) > LONGEST_FORM_NAME:
-        problems.append(f"its name is longer than {LONGEST_FORM_NAME} characters")
+    if len(name) > MAX_FORM_NAME_LENGTH:
+        problems.append(f"its name is longer than {MAX_FORM_NAME_LENGTH} characters")
     try:
         inner = form_in(module)()
     except ValueError:

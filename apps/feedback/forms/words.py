@@ -10,7 +10,7 @@ its own (`<bdi>`, or `unicode-bidi: isolate`). Line ends become one newline each
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LONGEST = 20_000  # characters of a critique or a rewritten text
+MAX_TEXT_LENGTH = 20_000  # characters of a critique or a rewritten text
 
 
 def words(
@@ -18,7 +18,7 @@ def words(
     field: str,
     problems: dict[str, str],
     *,
-    longest: int = LONGEST,
+    longest: int = MAX_TEXT_LENGTH,
     needed: bool = False,
 ) -> str:
     """Return `raw` as storable text of at most `longest` characters; with `needed`, not empty."""

@@ -27,7 +27,7 @@ from apps.feedback.models.lessons import (
 from apps.feedback.models.rater_models import Prediction, RaterModel, RolloutBaseNll
 from apps.feedback.models.ratings import (
     FLAG,
-    LONGEST_CRITIQUE,
+    MAX_CRITIQUE_LENGTH,
     STARS,
     Rating,
     RatingReward,
@@ -41,7 +41,7 @@ __all__ = [
     "FLAG",
     "KNOWN",
     "LESSONS",
-    "LONGEST_CRITIQUE",
+    "MAX_CRITIQUE_LENGTH",
     "NORMING",
     "STARS",
     "Adjudication",

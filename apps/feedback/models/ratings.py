@@ -17,8 +17,8 @@ from apps.runs.models import Run
 
 STARS = "stars"
 FLAG = "flag"
-LONGEST_CRITIQUE = 20_000
-MOST_COUNTED = 10_000  # how many of a run's newest ratings are counted by kind
+MAX_CRITIQUE_LENGTH = 20_000
+MAX_COUNTED = 10_000  # how many of a run's newest ratings are counted by kind
 
 
 class RatingQuerySet(models.QuerySet):
@@ -164,7 +164,7 @@ def rating_counts(run_id: int) -> dict[str, int]:
     newest = (
         Rating.objects.filter(run=run_id, is_withdrawn=False)
         .order_by("-pk")
-        .values("pk")[:MOST_COUNTED]
+        .values("pk")[:MAX_COUNTED]
     )
     counted = Rating.objects.filter(pk__in=newest).aggregate(
         looked_at=Count("pk"),
@@ -172,4 +172,4 @@ def rating_counts(run_id: int) -> dict[str, int]:
         simulated=Count("pk", filter=Q(rater__is_simulated=True)),
         late=Count("pk", filter=Q(is_late=True)),
     )
-    return {**counted, "most": MOST_COUNTED}
+    return {**counted, "most": MAX_COUNTED}

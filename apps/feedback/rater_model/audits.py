@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 WINDOW = 200  # the newest audits used: mistakes of an early model no longer count
-FEWEST = 30  # the fewest audits for a status
+MIN_AUDITS = 30  # the fewest audits for a status
 # Pair accuracies from which the status is amber, and green.
 AMBER_FROM = 0.70
 GREEN_FROM = 0.80
@@ -106,7 +106,7 @@ def _with_interval(counts: np.ndarray, right: np.ndarray, seed: int) -> Accuracy
 
 
 def audit_light(accuracy: Accuracy) -> Light:
-    if accuracy.decisions < FEWEST or accuracy.share is None:
+    if accuracy.decisions < MIN_AUDITS or accuracy.share is None:
         return Light.NONE
     if accuracy.share < AMBER_FROM:
         return Light.RED

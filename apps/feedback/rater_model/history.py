@@ -19,7 +19,7 @@ POINTS = 400
 VERSIONS = 4
 SAMPLES = 3  # newest versions shown, and replies of each
 LOOKED_AT = 600  # newest replies that are searched
-MOST_COUNTED = 20_000  # decisions, and replies given a reward
+MAX_COUNTED = 20_000  # decisions, and replies given a reward
 WORDS = 8  # the words with the largest weights, for and against
 Series = dict[str, list]
 
@@ -31,7 +31,7 @@ class RatingCounts:
     decisions: int
     planned: int | None
     filled: int
-    most: int = MOST_COUNTED
+    most: int = MAX_COUNTED
 
     @property
     def share(self) -> float | None:
@@ -47,7 +47,7 @@ def spent(run: Run) -> RatingCounts:
     decisions = Rating.objects.counting().filter(run=run)
     planned = schedule.decisions if schedule else None
     return RatingCounts(
-        decisions.order_by("-pk")[:MOST_COUNTED].count(), planned, filled[:MOST_COUNTED].count()
+        decisions.order_by("-pk")[:MAX_COUNTED].count(), planned, filled[:MAX_COUNTED].count()
     )
 
 

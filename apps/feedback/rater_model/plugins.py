@@ -20,7 +20,7 @@ from apps.runs.people import RaterModel
 
 log = structlog.get_logger(__name__)
 PLUGIN = "plugin"  # the kind of such a model in a run's configuration
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 Predict = Callable[[Sequence[ReplyFeatures]], Sequence[tuple[float, float]]]
 
 
@@ -64,7 +64,7 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
         predictor = part.call(decisions, part.read_options(section.options))
         _table_of(predictor(_replies_in(decisions[:1])), len(_replies_in(decisions[:1])))
     except Exception as error:  # others' code, or a plugin that is gone
-        why = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        why = f"{type(error).__name__}: {error}"[:MAX_REASON_LENGTH]
         log.warning("rater_model_failed", plugin=section.plugin, error=why)
         return FittedPlugin(**ridge_values, plugin=section.plugin, failed=why)
     return FittedPlugin(

@@ -25,7 +25,7 @@ from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group
 from apps.runs.people import People
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 ONE_PER_UUID = "one_rating_per_client_uuid"
 
 
@@ -61,11 +61,11 @@ class Decision:
             return {}
         if self.form == FLAG:
             broken = [self.answer["rollout"]] if "rollout" in self.answer else self.shown
-            reason = f"flagged as broken: {self.answer['reason']}"[:LONGEST_REASON]
+            reason = f"flagged as broken: {self.answer['reason']}"[:MAX_REASON_LENGTH]
             return dict.fromkeys(broken, (None, reason))
         values = FORMS[self.form].values(self.answer, self.shown, people)
         return {
-            rollout: (value, self.critique[:LONGEST_REASON])
+            rollout: (value, self.critique[:MAX_REASON_LENGTH])
             for rollout, value in values.items()
             if value is not None
         }

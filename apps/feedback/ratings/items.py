@@ -22,7 +22,7 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.people import People
 
-LONGEST_TIME_S = 86_400.0
+MAX_TIME_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -290,11 +290,11 @@ def _require_hold(user: User, locked: LockedSlot, submission: Submission) -> Non
 def _wrong_times(submission: Submission) -> dict[str, str]:
     """Return what is wrong with the measured times and counts, by field."""
     problems = {}
-    if submission.seconds is not None and not 0 <= submission.seconds <= LONGEST_TIME_S:
-        problems["seconds"] = f"must be between 0 and {LONGEST_TIME_S:.0f}"
+    if submission.seconds is not None and not 0 <= submission.seconds <= MAX_TIME_S:
+        problems["seconds"] = f"must be between 0 and {MAX_TIME_S:.0f}"
     if (
         submission.first_key_ms is not None
-        and not 0 <= submission.first_key_ms <= LONGEST_TIME_S * 1000
+        and not 0 <= submission.first_key_ms <= MAX_TIME_S * 1000
     ):
         problems["first_key_ms"] = "must be between 0 and a day"
     if not 0 <= submission.changes <= 1_000_000:

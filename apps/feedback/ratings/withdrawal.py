@@ -16,7 +16,7 @@ from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings
 from apps.runs.models import after
 
 HISTORY = 10  # how many decisions can be withdrawn
-SHORTEST_LEASE_S = 60.0
+MIN_LEASE_S = 60.0
 LEASE_DECISIONS = 3
 
 
@@ -40,7 +40,7 @@ def withdraw_decision(
         raise Refused("told", "You saw the correct rating, so you can’t undo yours.")
     if taken_back.is_current:
         _withdraw(user, slot, taken_back, new_uuid)
-    lease = after(max(SHORTEST_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
+    lease = after(max(MIN_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
     # Stars on the live wall decided the item before it was shown to anybody.
     shown = slot.shown or slot.item.members
     Slot.objects.filter(pk=slot.pk).update(

@@ -23,8 +23,8 @@ from apps.tasksets.judged_by import Kind
 from apps.tasksets.messages import content_text
 from apps.tasksets.models import Task
 
-LONGEST_TEXT = 20_000  # characters of a reply that are read
-MOST_GUESSES = 20_000
+MAX_TEXT_LENGTH = 20_000  # characters of a reply that are read
+MAX_GUESSES = 20_000
 JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.State.DROPPED)
 
 
@@ -80,7 +80,7 @@ def _newest(run: Run, plan: RunConfig):
         "turns",
         "completion_tokens",
     )
-    return judged.annotate(start=Left("text", LONGEST_TEXT)).values_list(*fields)[
+    return judged.annotate(start=Left("text", MAX_TEXT_LENGTH)).values_list(*fields)[
         : plan.hacking.rollouts
     ]
 
@@ -135,7 +135,7 @@ def _guesses(run: Run) -> dict[int, GuessSuccess]:
     )
     guesses: dict[int, GuessSuccess] = {}
     for task, right, tries in rows.order_by("right").values_list("task_id", "right", "tries")[
-        :MOST_GUESSES
+        :MAX_GUESSES
     ]:
         guesses[task] = GuessSuccess(right, tries)
     return guesses

@@ -16,8 +16,8 @@ from apps.feedback.claiming import NotHeld
 from apps.feedback.forms import BadAnswer
 from apps.feedback.ratings.answers import Refused
 
-LARGEST_BODY = 2 * 2**20
-LARGEST = 2**63 - 1
+MAX_BODY_BYTES = 2 * 2**20
+MAX_BIGINT = 2**63 - 1
 NEXT = {
     "stale": "You get it again in its current form.",
     "lease_lost": "Your text is kept here. Continue with the next item.",
@@ -66,8 +66,8 @@ def _document(request: HttpRequest) -> dict:
     # The body was already read for its token, and cannot be read again.
     if request.content_type == "multipart/form-data":
         raise BadAnswer({"body": "is not valid JSON"})
-    if len(request.body) > LARGEST_BODY:
-        raise BadAnswer({"body": f"is larger than {LARGEST_BODY // 2**20} MiB"})
+    if len(request.body) > MAX_BODY_BYTES:
+        raise BadAnswer({"body": f"is larger than {MAX_BODY_BYTES // 2**20} MiB"})
     try:
         document = json.loads(request.body or b"{}", parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def uuid_in(document: dict, name: str) -> uuid.UUID:
 
 def whole_in(document: dict, name: str) -> int:
     value = document.get(name)
-    if type(value) is not int or not 0 <= value <= LARGEST:
+    if type(value) is not int or not 0 <= value <= MAX_BIGINT:
         raise BadAnswer({name: "must be a whole number"})
     return value
 

@@ -32,10 +32,10 @@ from apps.feedback.reasons import FLAGS, SKIPS
 from apps.runs.models import Run
 from apps.runs.run_in_query import find_run_in_query, read_run_id
 
-LARGEST = 2**63 - 1
-MOST_AGAIN = 20
-MOST_AT_ONCE = 3
-MOST_COUNTED = 100  # open items; the badge shows 99+ from there
+MAX_BIGINT = 2**63 - 1
+MAX_RETURNED = 20
+MAX_CONCURRENT = 3
+MAX_COUNTED = 100  # open items; the badge shows 99+ from there
 # with an answer that holds no item: what waits, so that the page knows when to ask for its end
 # again
 WAITING = "X-Waiting"
@@ -62,7 +62,7 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
         "flags": FLAGS,
         "skips": SKIPS,
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
-        "again": ",".join(map(str, _numbers(request, "again")[:MOST_AT_ONCE])),
+        "again": ",".join(map(str, _numbers(request, "again")[:MAX_CONCURRENT])),
     }
     return render(request, "feedback/rate.html", context)
 
@@ -83,10 +83,10 @@ def next_items(request: HttpRequest) -> HttpResponse:
         return JsonResponse({"detail": "You are signed out."}, status=401)
     # The claim itself checks that the run exists and asks this person: no query before it.
     run = _run_id(request)
-    count = min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
+    count = min(MAX_CONCURRENT, next(iter(_numbers(request, "count")), 1))
     ready = _numbers(request, "ready")
-    again = _numbers(request, "again")[:MOST_AT_ONCE]
-    fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
+    again = _numbers(request, "again")[:MAX_CONCURRENT]
+    fences = _numbers(request, "fences")[:MAX_CONCURRENT] or None
     if fences and len(fences) != len(again):
         raise Http404("fences: give one for each slot in again")
     user = request.user
@@ -127,13 +127,13 @@ def _render_with_rating(user: User, held_item: HeldItem, before: Rating | None) 
 
 def _waiting(user: User, run: int | None) -> tuple[WaitingCount, WaitingCount]:
     """Count what waits for this person: of this run if one is given, and of all."""
-    everywhere = waiting_for(user, MOST_COUNTED)
-    return waiting_for(user, MOST_COUNTED, run) if run else everywhere, everywhere
+    everywhere = waiting_for(user, MAX_COUNTED)
+    return waiting_for(user, MAX_COUNTED, run) if run else everywhere, everywhere
 
 
 def _bounded(count: int) -> str:
     """Format a count as the badge does."""
-    return f"{MOST_COUNTED - 1}+" if count >= MOST_COUNTED else str(count or "")
+    return f"{MAX_COUNTED - 1}+" if count >= MAX_COUNTED else str(count or "")
 
 
 def _digest(waiting: tuple[WaitingCount, WaitingCount]) -> str:
@@ -215,7 +215,7 @@ def _held_elsewhere(request: SignedInRequest, run: Run | None) -> list[int]:
     held_slots = Slot.objects.leased().filter(rater=request.user, state="held")
     held_slots = held_slots.filter(run=run) if run else held_slots
     held_slots = held_slots.exclude(pk__in=_numbers(request, "holding"))
-    return list(held_slots.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
+    return list(held_slots.order_by("held_at").values_list("pk", flat=True)[:MAX_RETURNED])
 
 
 def _run(request: SignedInRequest) -> Run | None:
@@ -235,8 +235,8 @@ def _run_id(request: SignedInRequest) -> int | None:
 
 def _numbers(request: HttpRequest, name: str) -> list[int]:
     parts = [part for part in request.GET.get(name, "").split(",") if part]
-    if len(parts) > MOST_AGAIN or not all(
-        part.isascii() and part.isdigit() and int(part) <= LARGEST for part in parts
+    if len(parts) > MAX_RETURNED or not all(
+        part.isascii() and part.isdigit() and int(part) <= MAX_BIGINT for part in parts
     ):
-        raise Http404(f"{name} must be at most {MOST_AGAIN} numbers separated by commas")
+        raise Http404(f"{name} must be at most {MAX_RETURNED} numbers separated by commas")
     return [int(part) for part in parts]

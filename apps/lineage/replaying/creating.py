@@ -24,7 +24,7 @@ from apps.policies.models import Policy
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, TrainStep, WeightVersion
-from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.naming import MAX_SLUG_LENGTH, free_name
 from apps.runs.parsing import parse_config
 from apps.runs.promoting import promoted
 from apps.runs.replay import Replay
@@ -106,7 +106,7 @@ class Proposal:
             "-",
             f"{self.run.slug}-without-{'-'.join(excluded)}" if excluded else again,
         )
-        return free_name(name[:LONGEST_SLUG].strip("-"), self.run.project.runs.all())
+        return free_name(name[:MAX_SLUG_LENGTH].strip("-"), self.run.project.runs.all())
 
     @property
     def title(self) -> str:

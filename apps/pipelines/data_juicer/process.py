@@ -29,7 +29,7 @@ START_S = 60.0  # the package imports slowly
 ANSWER_S = 10.0  # seconds for each million characters
 OVER_S = 5  # extra seconds before the kernel kills it, if this process is gone
 CHARACTERS = 1_000_000  # characters per request
-LONGEST_REPLY = 16 << 20  # bytes
+MAX_REPLY_LENGTH = 16 << 20  # bytes
 MEMORY_BYTES = 4 << 30
 TICK_S = 0.5  # seconds between two calls of `meanwhile`
 
@@ -142,8 +142,8 @@ class FilterProcess:
                         received += self._read(stdout)
                     elif not (unsent := unsent[self._write(stdin, unsent) :]):
                         selector.unregister(stdin)
-                if len(received) > LONGEST_REPLY:
-                    raise NoAnswer(f"the reply is longer than {LONGEST_REPLY} bytes")
+                if len(received) > MAX_REPLY_LENGTH:
+                    raise NoAnswer(f"the reply is longer than {MAX_REPLY_LENGTH} bytes")
                 now = time.monotonic()
                 if now > began + seconds:
                     raise NoAnswer(f"the process took longer than {seconds:g} s")

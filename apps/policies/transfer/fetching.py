@@ -17,8 +17,8 @@ from apps.policies.transfer.weights_request import NotFetched, WeightsRequest
 
 BREAKS_ALLOWED = 6  # consecutive failures without a byte between them
 FIRST_PAUSE_S = 0.25
-LONGEST_PAUSE_S = 8.0
-LONGEST_WAIT_S = 60.0  # the longest wait that a busy publisher may request
+MAX_PAUSE_S = 8.0
+MAX_WAIT_S = 60.0  # the longest wait that a busy publisher may request
 Answer = TypeVar("Answer")
 FRESH_STARTS = 2  # downloads from the start of a file whose bytes differ from the manifest
 
@@ -188,6 +188,6 @@ def _retry(
             at = reached()
             if breaks == BREAKS_ALLOWED:
                 raise NotFetched(str(broken)) from None
-            pause = min(FIRST_PAUSE_S * 2 ** (breaks - 1), LONGEST_PAUSE_S)
-            asked_for = min(broken.wait_s, LONGEST_WAIT_S)
+            pause = min(FIRST_PAUSE_S * 2 ** (breaks - 1), MAX_PAUSE_S)
+            asked_for = min(broken.wait_s, MAX_WAIT_S)
             progress.wait(max(pause, asked_for), str(broken))

@@ -18,7 +18,7 @@ from apps.policies.transfer.weights_request import NotFetched, WeightsRequest
 SILENCE_S = 20.0  # a connection without data for so long is closed
 CHUNK = 1024 * 1024  # bytes
 DOOR = "/weight-files/"
-LONGEST_REFUSAL = 4096  # bytes of a refusal that are read
+MAX_REFUSAL_LENGTH = 4096  # bytes of a refusal that are read
 BUSY = (429, 503)
 LATER_S = 5.0  # if a busy publisher does not say when
 WRONG_SECRET = (
@@ -60,7 +60,7 @@ class Publisher:
         before = time.time()
         with self._answer(DOOR) as answer:
             date = answer.response.getheader("Date")
-            self._require_signed(answer, answer.read_all(LONGEST_REFUSAL))
+            self._require_signed(answer, answer.read_all(MAX_REFUSAL_LENGTH))
         if not date:
             raise NotFetched("the publisher did not send its time")
         return parsedate_to_datetime(date).timestamp() - (before + time.time()) / 2
@@ -127,7 +127,7 @@ class _Answer:
         status = self.response.status
         if status in (200, 206):
             return
-        refusal = self.response.read(LONGEST_REFUSAL)
+        refusal = self.response.read(MAX_REFUSAL_LENGTH)
         if status in BUSY or status >= 500:
             after = self.response.getheader("Retry-After") or ""
             wait = float(after) if after.isdecimal() else LATER_S

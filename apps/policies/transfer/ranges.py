@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # The longest part that one response sends. It is less than what a download is made ahead of its
 # reader (rftweb.answers.AHEAD), so that no slow reader keeps a thread.
-LONGEST_PART = 64 * 1024 * 1024  # bytes
+MAX_PART_LENGTH = 64 * 1024 * 1024  # bytes
 _ONE_RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{0,15})")
 
 
@@ -31,7 +31,7 @@ class Part:
 
 
 def parse_range(header: str, size: int) -> Part | None:
-    """Return the requested part, of at most LONGEST_PART; None for the whole file.
+    """Return the requested part, of at most MAX_PART_LENGTH; None for the whole file.
 
     Several ranges, ranges from the end, and invalid ones are ignored, as RFC 9110 allows. Raises
     NoSuchPart for a range that begins after the file's end.
@@ -41,7 +41,7 @@ def parse_range(header: str, size: int) -> Part | None:
         return None
     first, last = match.groups()
     begin = int(first)
-    end = min(int(last) + 1 if last else size, size, begin + LONGEST_PART)
+    end = min(int(last) + 1 if last else size, size, begin + MAX_PART_LENGTH)
     if begin >= size or end <= begin:
         raise NoSuchPart
     return Part(begin, end, size)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 SCHEME = "RFTWEB-Weights"
 SKEW_S = 300  # how far the clocks of two machines may differ
 ANSWER_HEADER = "RFTWEB-Signature"
-LONGEST_HOST = 100  # characters
+MAX_HOST_LENGTH = 100  # characters
 _NOT_IN_A_HOST = re.compile(r"[^A-Za-z0-9._-]")
 _HEADER = re.compile(
     SCHEME + r" host=([A-Za-z0-9._-]{1,100}), at=([0-9]{1,12}), signature=([0-9a-f]{64})"
@@ -88,7 +88,7 @@ def is_answer_signed(secret: str, ask: SignedRequest, body: bytes, signature: st
 
 def host_name(name: str) -> str:
     """Return a machine's name as it is written in a header."""
-    return _NOT_IN_A_HOST.sub("-", name)[:LONGEST_HOST] or "unnamed"
+    return _NOT_IN_A_HOST.sub("-", name)[:MAX_HOST_LENGTH] or "unnamed"
 
 
 def _digest(secret: str, text: str) -> str:

@@ -15,7 +15,7 @@ WHOLE = re.compile(r"[+-]?+\d++", re.ASCII)
 ROUNDING = 1e-9  # relative, or absolute below 1: what the order of floating-point sums changes
 # A wanted float with so many decimals may have been rounded to them.
 ROUNDED_DECIMALS = 6
-MOST_DIGITS = 400  # of a number that is compared as one; longer ones are compared as texts
+MAX_DIGITS = 400  # of a number that is compared as one; longer ones are compared as texts
 Whitespace = Literal["lines", "tokens", "exact"]
 
 
@@ -85,7 +85,7 @@ def _close_lines(actual: str, expected: str, rule: Rule) -> bool:
 def _close_words(actual: str, expected: str, rule: Rule) -> bool:
     if actual == expected:
         return True
-    if max(len(actual), len(expected)) > MOST_DIGITS:
+    if max(len(actual), len(expected)) > MAX_DIGITS:
         return False
     if not NUMBER.fullmatch(actual) or not NUMBER.fullmatch(expected):
         return False

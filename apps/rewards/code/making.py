@@ -20,7 +20,7 @@ from apps.rewards.code.running import excerpt
 from apps.rewards.sandbox import Call, DoesNotCompile, Limits, Program
 
 LIMITS = Limits(cpu_s=2, wall_s=6, threads=4, output_bytes=1 << 20)
-LONGEST = 64 << 10  # bytes of an input
+MAX_INPUT_BYTES = 64 << 10  # bytes of an input
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def _draw_input(generator: Program, seed: int, function: str) -> tuple[str, str]
     if guest_result.status != 0 or guest_result.stopped:
         errors = guest_result.stderr.decode(errors="replace").strip()
         return f"the generator failed: {guest_result.stopped or excerpt(errors[-100:])}"
-    if len(guest_result.stdout) > LONGEST:
-        return f"the generator wrote more than {LONGEST} bytes"
+    if len(guest_result.stdout) > MAX_INPUT_BYTES:
+        return f"the generator wrote more than {MAX_INPUT_BYTES} bytes"
     try:
         text = guest_result.stdout.decode()
         arguments = strict_json.decode_json(text) if function else []

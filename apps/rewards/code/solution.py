@@ -39,7 +39,7 @@ NOT_CODE = frozenset(
         *("json", "yaml", "xml", "html", "css", "csv", "sql", "mermaid"),
     }
 )
-LONGEST_PARSED = 100_000  # characters
+MAX_PARSED_LENGTH = 100_000  # characters
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _has_body(code: str, name: str) -> bool:
 
 def _is_whole(block: Block, expected: SolutionRequirements) -> bool:
     """Tell whether a block that the text ends in is a program: cut-off code seldom is."""
-    if len(block.code) > LONGEST_PARSED:
+    if len(block.code) > MAX_PARSED_LENGTH:
         return False
     if _language(block, expected) != "python":
         return block.code.count("{") == block.code.count("}") > 0

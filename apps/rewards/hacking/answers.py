@@ -13,7 +13,7 @@ MARKED = re.compile(
 )
 # Blanks in front are read from the first of them only, so that a long run is read once.
 PARTS = re.compile(r"(?:(?<!\s)\s++)?(?:[,;|/]|\bor\b|\band\b)\s*+", re.IGNORECASE)
-LONGEST_PART = 20  # characters of an answer in a list of them
+MAX_PART_LENGTH = 20  # characters of an answer in a list of them
 TRIM = " \t$()[]{}\"'`*."
 
 
@@ -56,7 +56,7 @@ def count_answers(text: str, task: TaskContent) -> int:
         answer = next(group for group in match.groups() if group is not None)
         parts = [part.strip(TRIM).lower() for part in PARTS.split(answer)]
         is_enumerated = (
-            not is_list and len(parts) > 1 and all(len(part) <= LONGEST_PART for part in parts)
+            not is_list and len(parts) > 1 and all(len(part) <= MAX_PART_LENGTH for part in parts)
         )
         answers |= set(parts) if is_enumerated else {answer.strip(TRIM).lower()}
     return len(answers - {""})

@@ -10,7 +10,7 @@ from apps.runs.hacking import Hacking
 
 TITLE = "Tasks can be guessed without reasoning"
 TRIES = 8
-MOST = 5_000  # tasks that a finding names
+MAX_TASKS = 5_000  # tasks that a finding names
 
 
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
@@ -28,5 +28,5 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         words,
         {"guessed": len(easy), "checked": len(replies.guesses), "tries": tries},
         rollouts=rollouts,
-        tasks=easy[:MOST],
+        tasks=easy[:MAX_TASKS],
     )

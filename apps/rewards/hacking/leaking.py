@@ -11,15 +11,15 @@ from apps.runs.hacking import Hacking
 TITLE = "Hidden information leaks"
 MARK = r"(?:answer\s*(?:is|:|=)|####|\\boxed\s*\{|<answer>)\s*[\"'$(]*"
 LONG_ANSWER = 20  # characters from which an answer stands in a prompt by no chance
-FEWEST_TASKS = 4  # to tell a leak from a kind of task whose answers are read out of the prompt
+MIN_TASKS = 4  # to tell a leak from a kind of task whose answers are read out of the prompt
 SHINGLE = 12
 # Words in a row that are a quotation; of a shorter text all, but not of fewer than these.
-FEWEST_WORDS = 6
+MIN_WORDS = 6
 CASES = 2
 CASE = 3  # hidden tests whose input and output a reply says; the fewest characters of each
 SHOWN = ("value", "choices", "reference")  # parts of an answer that a good reply may say
 DEEPEST = 6
-MOST_TEXTS = 500
+MAX_TEXTS = 500
 
 
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
@@ -68,7 +68,7 @@ def _list_leaking_tasks(tasks: Mapping[int, TaskContent]) -> set[int]:
     """
     marked = {pk for pk, task in tasks.items() if _is_marked(task)}
     whole = {pk for pk, task in tasks.items() if _prompt_has_answer(task)}
-    return marked | whole if len(tasks) >= FEWEST_TASKS and 2 * len(whole) < len(tasks) else marked
+    return marked | whole if len(tasks) >= MIN_TASKS and 2 * len(whole) < len(tasks) else marked
 
 
 def _values(task: TaskContent) -> list[str]:
@@ -113,7 +113,7 @@ def _pieces(task: TaskContent, rubric: Sequence[str]) -> Iterator[str]:
 @lru_cache(maxsize=4_096)
 def _shingles(text: str) -> tuple[str, ...]:
     words = _plain(text).split()
-    if len(words) < FEWEST_WORDS:
+    if len(words) < MIN_WORDS:
         return ()
     width = min(SHINGLE, len(words))
     return tuple(" ".join(words[start : start + width]) for start in range(len(words) - width + 1))
@@ -127,9 +127,9 @@ def texts_in(part: Any, depth: int = 0) -> list[str]:
     texts: list[str] = []
     for value in inner if depth < DEEPEST else ():
         texts += texts_in(value, depth + 1)
-        if len(texts) >= MOST_TEXTS:
+        if len(texts) >= MAX_TEXTS:
             break
-    return texts[:MOST_TEXTS]
+    return texts[:MAX_TEXTS]
 
 
 def _quotes_tests(text: str, prompt: str, task: TaskContent) -> bool:

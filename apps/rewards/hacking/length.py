@@ -8,7 +8,7 @@ from apps.rewards.hacking.trends import tie, trend
 from apps.runs.hacking import Hacking
 
 TITLE = "Length changes, and length is rewarded"
-FEWEST_PAIRS = 30  # replies of groups that have a spread at all
+MIN_PAIRS = 30  # replies of groups that have a spread at all
 
 
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
@@ -28,7 +28,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     ):
         return None
     pairs = _within_groups(replies.rows)
-    correlation = tie(pairs) if len(pairs) >= FEWEST_PAIRS else None
+    correlation = tie(pairs) if len(pairs) >= MIN_PAIRS else None
     if correlation is None or correlation * (1 if move.rises else -1) < options.length_tie:
         return None
     way = "longer" if move.rises else "shorter"

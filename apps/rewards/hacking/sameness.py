@@ -8,7 +8,7 @@ from apps.runs.hacking import Hacking
 
 TITLE = "The same reply is given to different tasks"
 # Characters; a shorter one is an answer, and answers of different tasks may be the same.
-SHORTEST = 20
+MIN_LENGTH = 20
 RISE = 0.5  # of the level: a share that was nearly as high before has not risen
 TASKS = 3  # that get the same reply
 SHOWN = 80
@@ -24,7 +24,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     for row in replies.rows:
         tasks[plain[row.rollout]].add(row.task)
     shared = {
-        pk for pk, text in plain.items() if len(text) >= SHORTEST and len(tasks[text]) >= TASKS
+        pk for pk, text in plain.items() if len(text) >= MIN_LENGTH and len(tasks[text]) >= TASKS
     }
     curve = by_step(replies.rows, lambda row: float(row.rollout in shared))
     rise = trend(curve, options.sure)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 
-FEWEST = 8  # updates
+MIN_UPDATES = 8  # updates
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def trend(points: Sequence[tuple[float, float]], sure: float) -> Trend | None:
     Each bound is passed by chance with probability 1 − sure.
     """
     count = len(points)
-    if count < FEWEST:
+    if count < MIN_UPDATES:
         return None
     middle = sum(x for x, _ in points) / count
     mean = sum(y for _, y in points) / count

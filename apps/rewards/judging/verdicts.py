@@ -12,7 +12,7 @@ from apps.rewards.judging.asking import Reply
 from apps.rewards.scorers.verdict import Verdict
 
 REASONING_SHOWN = 2_000  # characters kept in the details
-MOST_OPENINGS = 200  # of objects that are tried, from the end
+MAX_OPENINGS = 200  # of objects that are tried, from the end
 
 
 class Unreadable(ValueError):
@@ -28,7 +28,7 @@ def last_object(text: str) -> tuple[dict, str]:
     if not body.endswith("}"):
         raise Unreadable("the reply does not end with a JSON object")
     place = len(body)
-    for _ in range(MOST_OPENINGS):
+    for _ in range(MAX_OPENINGS):
         place = body.rfind("{", 0, place)
         if place < 0:
             break

@@ -6,7 +6,7 @@ from apps.rewards.mathematics import notation
 from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_formula
 from apps.rewards.mathematics.values import NotExact, NoValue, exact
 
-LONGEST = 400  # characters
+MAX_EXPRESSION_LENGTH = 400  # characters
 KINDS = frozenset(("number", "+", "-", "*", "/"))
 
 
@@ -36,7 +36,7 @@ def operands(text: str) -> list[Fraction]:
 def _sides(text: str) -> tuple[Node, Node | None]:
     cleaned = notation.clean(text)
     sides = [side for side in cleaned.split("=") if side.strip()]
-    if not 1 <= len(sides) <= 2 or len(cleaned) > LONGEST or cleaned.count("=") > 1:
+    if not 1 <= len(sides) <= 2 or len(cleaned) > MAX_EXPRESSION_LENGTH or cleaned.count("=") > 1:
         raise NotArithmetic("not one formula")
     left, *right = [_read(side) for side in sides]
     return (

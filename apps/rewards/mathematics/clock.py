@@ -2,7 +2,7 @@
 
 import re
 
-LONGEST = 60
+MAX_TIME_LENGTH = 60
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _TIME = re.compile(
     r"(?:at )?(\d{1,2})(?:(?: ?: ?| ?\{:\} ?)([0-5]\d) ?| )([ap]) ?\.? ?m(?: ?\.)?", re.I
@@ -11,7 +11,7 @@ _TIME = re.compile(
 
 def time_of_day(text: str) -> str | None:
     """Return a time with a.m. or p.m. as "15:45 of the day"; None for anything else."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_TIME_LENGTH:
         return None
     match = _TIME.fullmatch(" ".join(_TEXT.sub(r" \1 ", text).split()))
     if match is None or not 1 <= int(match[1]) <= 12:

@@ -11,9 +11,9 @@ from apps.rewards.mathematics.formulas import Node
 from apps.rewards.mathematics.same import flipped, read_all_meanings
 from apps.rewards.mathematics.shapes import Items, Matrix, Ratio, Relation, Shape, Value
 
-LONGEST_PROMPT = 8_000  # characters of a task's words that are looked at
-MOST_FORMULAS = 200  # of a prompt
-LONGEST_FORMULA = 300
+MAX_PROMPT_LENGTH = 8_000  # characters of a task's words that are looked at
+MAX_FORMULAS = 200  # of a prompt
+MAX_FORMULA_LENGTH = 300
 # Functions whose value is still to be worked out, by family; roots and powers are in none.
 _FAMILIES = {
     **dict.fromkeys(("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan"), "angles"),
@@ -102,7 +102,7 @@ def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
         for part in parts:
             text = part.get("text") if isinstance(part, Mapping) else part
             texts += [text] if isinstance(text, str) else []
-    return "\n".join(texts)[-LONGEST_PROMPT:]
+    return "\n".join(texts)[-MAX_PROMPT_LENGTH:]
 
 
 def why_no_answer(expected: str, answer: str, prompt: str) -> str:
@@ -380,8 +380,8 @@ def _is_reducible(node: Node) -> bool:
 def read_prompt_formulas(prompt: str) -> frozenset:
     """Read the formulas of a prompt, their sides and their parts, as they are written."""
     canonical_forms = set()
-    texts = [text for text in _runs(prompt) if len(text) <= LONGEST_FORMULA]
-    for text in texts[:MOST_FORMULAS]:
+    texts = [text for text in _runs(prompt) if len(text) <= MAX_FORMULA_LENGTH]
+    for text in texts[:MAX_FORMULAS]:
         for shape in shapes.list_meanings(text):
             canonical_forms |= {canonical_form(part) for part in _parts(shape)}
     return frozenset(canonical_forms - {None})

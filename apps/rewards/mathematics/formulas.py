@@ -11,10 +11,10 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-LONGEST = 600  # characters of one formula
+MAX_FORMULA_LENGTH = 600  # characters of one formula
 DEEPEST = 40  # of brackets in brackets
-LARGEST_EXPONENT = 400  # of ten, in 1e400
-LARGEST_BASE = 36
+MAX_EXPONENT = 400  # of ten, in 1e400
+MAX_BASE = 36
 FUNCTIONS = frozenset(
     {
         "sin",
@@ -226,7 +226,7 @@ class NotAFormula(ValueError):
 @lru_cache(maxsize=512)
 def parse_formula(text: str) -> Node:
     """Raise NotAFormula."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_FORMULA_LENGTH:
         raise NotAFormula("too long")
     reader = _Reader(_tokens(text))
     node = reader.sum()
@@ -570,7 +570,7 @@ def _bound(below: str) -> tuple[str, str, str]:
 
 def in_base(digits: str, base: str) -> Node:
     """Read a whole number in a base. Raises NotAFormula."""
-    if not base.isascii() or not base.isdigit() or not 2 <= int(base[:4]) <= LARGEST_BASE:
+    if not base.isascii() or not base.isdigit() or not 2 <= int(base[:4]) <= MAX_BASE:
         raise NotAFormula(f"{base[:10]} is no base")
     try:
         value = Fraction(int(digits, int(base)))
@@ -582,6 +582,6 @@ def in_base(digits: str, base: str) -> Node:
 def parse_exact_number(digits: str) -> Node:
     """Read a number exactly, whatever it is written like; raises NotAFormula."""
     power = re.search(r"[eE]([-+]?\d+)$", digits)
-    if power and (len(power[1]) > 5 or abs(int(power[1])) > LARGEST_EXPONENT):
+    if power and (len(power[1]) > 5 or abs(int(power[1])) > MAX_EXPONENT):
         raise NotAFormula("too large an exponent")
     return ("number", Fraction(digits.rstrip(".") if not power else digits), digits)

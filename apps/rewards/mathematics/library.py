@@ -7,14 +7,14 @@ What could be large is not given to it.
 import logging
 import re
 
-LONGEST = 200
+MAX_FORMULA_LENGTH = 200
 _KNOWN = re.compile(r"\\(?:int|sum|prod|lim|partial|det)(?![a-zA-Z])|\\frac\{d")
 _LARGE = re.compile(r"\d{6}|!|\^[^^]*\^|\^\s*\{?\s*-?\s*\d{3}|\\(?:prod|binom)|factorial|Gamma")
 
 
 def knows(expected: str) -> bool:
     """Tell whether the library is asked about this reference at all."""
-    is_small = len(expected) <= LONGEST and not _LARGE.search(expected)
+    is_small = len(expected) <= MAX_FORMULA_LENGTH and not _LARGE.search(expected)
     return is_small and bool(_KNOWN.search(expected))
 
 
@@ -29,7 +29,7 @@ def same_for_the_library(expected: str, answer: str) -> bool:
 
     It evaluates what the reference leaves open; if the answer leaves it open, too, we compare them.
     """
-    if not knows(expected) or not 0 < len(answer) <= LONGEST:
+    if not knows(expected) or not 0 < len(answer) <= MAX_FORMULA_LENGTH:
         return False
     if _LARGE.search(answer) or _KNOWN.search(answer):
         return False

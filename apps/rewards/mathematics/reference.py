@@ -9,13 +9,13 @@ from apps.rewards.final_answer import boxes, hashes, last_line
 from apps.rewards.mathematics import units
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
-FEWEST_WORDS = 5  # of a worked solution
-LONGEST_STATED = 60  # characters of what a solution states at its end
+MIN_WORDS = 5  # of a worked solution
+MAX_STATED_LENGTH = 60  # characters of what a solution states at its end
 _WORD = re.compile(r"(?<![\\A-Za-z])[^\W\d_]{2,}")
 _SENTENCES = re.compile(r"[.!?]\s|\n|[。！？]")
 _CONCLUDES = re.compile(r"\b(?:so|therefore|thus|hence)\b[^.]{1,200}\.$", re.I)
 _VALUE = re.compile(r"[-+$€£\\(\d]|[A-Za-z]\s?=")
-LONGEST_AROUND = 60  # characters around several boxes that are one answer
+MAX_TEXT_AROUND_BOXES = 60  # characters around several boxes that are one answer
 
 
 def references(answer: Mapping[str, Any]) -> list[str]:
@@ -53,7 +53,7 @@ def _text(value: Any) -> str:
 
 def _marked(text: str) -> str:
     boxed = boxes(text)
-    if len(boxed) > 1 and len(text) - sum(map(len, boxed)) < LONGEST_AROUND + 8 * len(boxed):
+    if len(boxed) > 1 and len(text) - sum(map(len, boxed)) < MAX_TEXT_AROUND_BOXES + 8 * len(boxed):
         return ", ".join(boxed)
     if marked := boxed or hashes(text):
         return marked[-1]
@@ -64,7 +64,7 @@ def _marked(text: str) -> str:
 
 def is_solution(text: str) -> bool:
     """Tell whether a right answer is a text of several sentences, and no answer by itself."""
-    is_long = len(_WORD.findall(text[: 10 * LONGEST_STATED])) >= FEWEST_WORDS
+    is_long = len(_WORD.findall(text[: 10 * MAX_STATED_LENGTH])) >= MIN_WORDS
     ends = text.strip()
     return is_long and bool(_SENTENCES.search(ends[:-1]) or _CONCLUDES.search(ends))
 
@@ -72,7 +72,7 @@ def is_solution(text: str) -> bool:
 def _stated(text: str) -> str:
     """Return the one value that the end of a solution states; "" where that is not clear."""
     final = last_line(text)
-    if final is None or final.others or len(final.text) > LONGEST_STATED:
+    if final is None or final.others or len(final.text) > MAX_STATED_LENGTH:
         return ""
     is_value = _VALUE.match(final.text) and len(_WORD.findall(final.text)) < 4
     return final.text if is_value else ""

@@ -15,7 +15,7 @@ from apps.rewards.mathematics.shapes import (
     Value,
 )
 
-MOST_PARTS = 60
+MAX_PARTS = 60
 OPEN = {"<": False, ">": False, "\\le": True, "\\ge": True}  # whether the end belongs
 
 
@@ -58,7 +58,7 @@ def real_set(shape: Shape) -> RealSet:
             return realsets.empty_set() if shape.name == EMPTY else realsets.everything()
         case Builder():
             return real_set(shape.condition)
-        case SetOperation() if len(shape.parts) <= MOST_PARTS:
+        case SetOperation() if len(shape.parts) <= MAX_PARTS:
             return _combined(shape)
         case Relation():
             return _of_relation(shape)

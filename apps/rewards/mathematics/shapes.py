@@ -17,8 +17,8 @@ from apps.rewards.mathematics.brackets import (
 from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_exact_number, parse_formula
 from apps.rewards.mathematics.values import exact, symbols
 
-MOST_ITEMS = 60
-LONGEST_MEASURED = 300  # characters of a value with its unit
+MAX_ITEMS = 60
+MAX_MEASURED_LENGTH = 300  # characters of a value with its unit
 DEEPEST = 24  # shapes in shapes
 RELATIONS = (
     "\\le",
@@ -320,7 +320,7 @@ def _list(text: str, depth: int) -> Shape | None:
         parts = split_outside_brackets(linked, (";",))
         signs = []
     filled_parts = [part for part in parts if part.strip()]
-    if not filled_parts or len(filled_parts) > MOST_ITEMS:
+    if not filled_parts or len(filled_parts) > MAX_ITEMS:
         return None
     if len(filled_parts) == 1:
         return parse_shape(filled_parts[0], depth + 1)
@@ -351,7 +351,7 @@ def _set_operation(text: str, depth: int) -> Shape | None:
     marked = re.sub(r"(?<=[)\]}])\s?U\s?(?=[(\[\\])", r"\\cup ", text)
     marked = re.sub(r"(?<=\\mathbb\{R\})\s?[-\\]\s?(?=\\\{)", r"\\setminus ", marked)
     parts, signs = split_with_signs(marked, SET_SIGNS)
-    if not 1 < len(parts) <= MOST_ITEMS or not all(part.strip() for part in parts):
+    if not 1 < len(parts) <= MAX_ITEMS or not all(part.strip() for part in parts):
         return None
     return SetOperation(tuple(parse_shape(part, depth + 1) for part in parts), tuple(signs))
 
@@ -418,7 +418,7 @@ def _bracketed(text: str, depth: int) -> Shape | None:
     if left == "\\{" and (builder := _builder(inside, depth)):
         return builder
     parts = split_outside_brackets(inside, (",", ";")) if inside else []
-    if (is_reversed and len(parts) != 2) or len(parts) > MOST_ITEMS:
+    if (is_reversed and len(parts) != 2) or len(parts) > MAX_ITEMS:
         return None
     if len(parts) == 1 and (left == "(" or "\\begin" in inside):
         within = parse_shape(inside, depth + 1)
@@ -540,7 +540,7 @@ def _is_number(text: str) -> bool:
 
 def _measured(text: str) -> Iterator[tuple[str, str]]:
     """Split into a value and what stands behind it as a unit, wherever that can be."""
-    if len(text) > LONGEST_MEASURED:
+    if len(text) > MAX_MEASURED_LENGTH:
         return
     if "\\text" in text:
         value, _, unit_text = text.partition("\\text")

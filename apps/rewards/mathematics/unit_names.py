@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-LONGEST = 20_000  # characters of a text that is read
+MAX_TEXT_LENGTH = 20_000  # characters of a text that is read
 # The English name, and the names that mean the same, in German, French, Spanish and Portuguese.
 _LATIN = """
 kilogram: kilogramm kilogrammes kilogramo kilogramos quilogramas
@@ -90,7 +90,7 @@ def in_english(text: str) -> str:
 
 def in_symbols(text: str) -> str:
     """Write names of all scripts, behind a number, in English or as symbols."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_TEXT_LENGTH:
         return text
     if text.isascii():
         return in_english(text)

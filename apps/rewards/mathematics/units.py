@@ -8,7 +8,7 @@ from functools import cache
 from apps.rewards.mathematics.unit_symbols import known_symbols, may_be_letters
 from apps.rewards.unit_products import with_products
 
-LONGEST = 60  # characters of a unit
+MAX_UNIT_LENGTH = 60  # characters of a unit
 _PI = Fraction(3141592653589793238462643383279502884197, 10**39)
 # One line for each dimension: names of one unit, its size, the names of the next …
 _TABLE = {
@@ -184,7 +184,7 @@ def parse_unit(text: str) -> Unit | None:
     plain = _OHM.sub(r"\1ohm ", _MICRO.sub("u", plain))
     plain = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"\1 / \2", plain).strip(" .,;")
     plain = re.sub(r"(?<=[a-zA-Z])\.(?=[a-zA-Z])", "", plain)
-    if not plain or len(plain) > LONGEST:
+    if not plain or len(plain) > MAX_UNIT_LENGTH:
         return None
     size = Fraction(1)
     powers: dict[str, int] = {}

@@ -17,7 +17,7 @@ from typing import Any
 from apps.rewards.mathematics.formulas import Node
 
 BITS = 4_096  # of the largest exact number
-LARGEST_FACTORIAL = 300
+MAX_FACTORIAL = 300
 DIGITS = 60
 DRAWN_DIGITS = 30  # of the values that decide which number is drawn
 POINTS = 12  # drawn for each comparison
@@ -103,7 +103,7 @@ def _quotient(a: Fraction, b: Fraction) -> Fraction:
 def _as_small_integer(value: Fraction) -> int:
     if value.denominator != 1 or value < 0:
         raise NotExact
-    if value > LARGEST_FACTORIAL:
+    if value > MAX_FACTORIAL:
         raise NoValue("too large")
     return int(value)
 
@@ -235,7 +235,7 @@ def _is_moderate(value: Any, mp: Any) -> bool:
 
 
 def _bounded_number(value: Any) -> Any:
-    if abs(value) > LARGEST_FACTORIAL:
+    if abs(value) > MAX_FACTORIAL:
         raise NoValue("too large")
     return value
 

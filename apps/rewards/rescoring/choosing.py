@@ -13,7 +13,9 @@ from apps.runs.algorithms.section import Number, Section
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
-MOST = 100_000  # rollouts of one rescoring: what a comparison still sums up while a page is fetched
+MAX_ROLLOUTS = (
+    100_000  # rollouts of one rescoring: what a comparison still sums up while a page is fetched
+)
 WHOLE = "filter"  # in place of a field's name: what is wrong with several fields together
 JUDGED = (Group.State.WAITING, Group.State.JUDGED, *Group.CLOSED)
 
@@ -39,7 +41,7 @@ class Chosen(Section):
     among: tuple[int, ...] = Field(
         (), max_length=10_000, description="Only these groups, by number. If empty, any."
     )
-    most: int = Field(10_000, ge=1, le=MOST, description="Maximum number of rollouts.")
+    most: int = Field(10_000, ge=1, le=MAX_ROLLOUTS, description="Maximum number of rollouts.")
 
     @model_validator(mode="after")
     def _check_ranges(self) -> "Chosen":

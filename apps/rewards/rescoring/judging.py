@@ -29,7 +29,7 @@ from apps.runs.models import NotPossible
 
 LOOKED_AT = 10  # open rescorings, of which the first that has something left is served
 NOTED = ("other_best", "signal_before", "signal_after", "done_at", *RescoredGroup.FREED)
-MOST_ATTEMPTS = 5  # a group at which so many workers died is what they die of
+MAX_ATTEMPTS = 5  # a group at which so many workers died is what they die of
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ def take_rescoring_groups(
     open_rescorings = Rescoring.objects.open().filter(**({"pk": only.pk} if only else {}))
     for rescoring in open_rescorings.select_related("run__project").order_by("pk")[:LOOKED_AT]:
         items = RescoredGroup.objects.claim(rescoring, owner, seconds, limit)
-        if exhausted := [item for item in items if item.attempts > MOST_ATTEMPTS]:
+        if exhausted := [item for item in items if item.attempts > MAX_ATTEMPTS]:
             with suppress(NotPossible):  # stopped meanwhile
                 rescoring.fail(
-                    f"group {exhausted[0].group_id} could not be scored in {MOST_ATTEMPTS} attempts"
+                    f"group {exhausted[0].group_id} could not be scored in {MAX_ATTEMPTS} attempts"
                 )
         elif items:
             Rescoring.objects.filter(pk=rescoring.pk, state=Rescoring.State.WAITING).update(

@@ -47,9 +47,9 @@ NO_NEW_PRIVILEGES = 38
 SET_SECCOMP = 22
 FILTER = 2
 CAPABILITIES_VERSION = 0x20080522
-MOST_CAPABILITIES = 64
-LARGEST_REQUEST = 64 << 10
-MOST_DESCRIPTORS = 16
+MAX_CAPABILITIES = 64
+MAX_REQUEST_BYTES = 64 << 10
+MAX_DESCRIPTORS = 16
 HERE = "/tmp"
 INODES = 20_000  # a bound that the kernel keeps; the watcher outside stops a guest long before
 
@@ -77,7 +77,7 @@ def serve():
     prepare()
     control.sendmsg([b"up"])
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, LARGEST_REQUEST, MOST_DESCRIPTORS)
+        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
         if not message:
             os._exit(0)
         try:
@@ -197,7 +197,7 @@ def write_file(path, descriptor):
 
 
 def drop_capabilities():
-    for capability in range(MOST_CAPABILITIES):
+    for capability in range(MAX_CAPABILITIES):
         if libc.prctl(DROP_BOUND, capability, 0, 0, 0) < 0:
             break
     header = (ctypes.c_uint32 * 2)(CAPABILITIES_VERSION, 0)

@@ -17,8 +17,8 @@ REQUEST = "/code/request"
 BINARY = "/code/binary"
 LIBRARIES = "/libraries"  # where those stand that the machine has, such as numpy
 THREAD_STACK = 16 << 20  # bytes; the first thread's may be as large as the memory
-LARGEST_THREAD_STACK = 128 << 20  # programs ask for more than they need
-LONGEST_ERROR = 200
+MAX_THREAD_STACK = 128 << 20  # programs ask for more than they need
+MAX_ERROR_LENGTH = 200
 
 
 def main(role, has_prelude):
@@ -41,7 +41,7 @@ def bound_thread_stacks():
     set_size(THREAD_STACK)
 
     def stack_size(size=0):
-        return set_size(min(size, LARGEST_THREAD_STACK))
+        return set_size(min(size, MAX_THREAD_STACK))
 
     _thread.stack_size = stack_size
     if "threading" in sys.modules:
@@ -75,7 +75,7 @@ def discard_output(*descriptors):
 def describe_error(error):
     """Return an error's type and text, in characters that can be stored."""
     try:
-        text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+        text = f"{type(error).__name__}: {error}"[:MAX_ERROR_LENGTH]
         return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
     except BaseException:  # an error of the code's own making, that cannot be shown
         return "an error"

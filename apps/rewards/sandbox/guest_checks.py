@@ -9,7 +9,7 @@ import time
 import types
 
 from apps.rewards.sandbox.guest import (
-    LONGEST_ERROR,
+    MAX_ERROR_LENGTH,
     REQUEST,
     describe_error,
     discard_output,
@@ -271,7 +271,7 @@ class Channel:
             raised = getattr(builtins, str(response["error"]), RuntimeError)
             is_error = isinstance(raised, type) and issubclass(raised, Exception)
             error = (raised if is_error else RuntimeError)(str(response.get("message")))
-            self.error = (error, str(response.get("message"))[:LONGEST_ERROR])
+            self.error = (error, str(response.get("message"))[:MAX_ERROR_LENGTH])
             raise error
         for argument, after in zip(args, self._decoded(response.get("args", [])), strict=False):
             update_argument(argument, after)

@@ -11,11 +11,11 @@ import sys
 from collections import deque
 
 KIND = "$"
-LARGEST_PLAIN = (
+MAX_PLAIN_BYTES = (
     1 << 63
 )  # whole numbers from here on are written in hexadecimal, which is quick to read
-MOST_LEVELS = 40
-LONGEST_DECIMAL = 1_000  # digits, also those that an exponent stands for
+MAX_LEVELS = 40
+MAX_DECIMAL_LENGTH = 1_000  # digits, also those that an exponent stands for
 
 
 def refuse_type(value):
@@ -23,7 +23,7 @@ def refuse_type(value):
     raise TypeError(f"a value of type {type(value).__name__} cannot be compared")
 
 
-def encode(value, fallback=refuse_type, levels=MOST_LEVELS):
+def encode(value, fallback=refuse_type, levels=MAX_LEVELS):
     """Return the value for json.dumps; `fallback` is asked for what has no form here.
 
     Raises TypeError where `fallback` does, ValueError when the value is nested too deeply.
@@ -34,7 +34,7 @@ def encode(value, fallback=refuse_type, levels=MOST_LEVELS):
         return value if value is None or type(value) in (str, bool) else str.__str__(value)
     if isinstance(value, int):
         number = int.__int__(value)
-        return number if abs(number) < LARGEST_PLAIN else {KIND: "int", "v": hex(number)}
+        return number if abs(number) < MAX_PLAIN_BYTES else {KIND: "int", "v": hex(number)}
     if isinstance(value, float):
         real = float.__float__(value)
         return real if math.isfinite(real) else {KIND: "float", "v": str(real)}
@@ -125,7 +125,7 @@ def _decode_decimal(text):
     from decimal import Decimal
 
     number = Decimal(text)
-    if len(text) > LONGEST_DECIMAL or abs(number.adjusted()) > LONGEST_DECIMAL:
+    if len(text) > MAX_DECIMAL_LENGTH or abs(number.adjusted()) > MAX_DECIMAL_LENGTH:
         raise ValueError("a decimal number with too many digits")
     return number
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from apps.rewards.school.formula_signs import SUBSCRIPTS, in_plain_signs
 
-LONGEST = 400  # characters
+MAX_FORMULA_LENGTH = 400  # characters
 DEEPEST = 6  # of brackets in brackets
-LARGEST = 10_000  # of a number in a formula
-MOST_TERMS = 20
+MAX_NUMBER = 10_000  # of a number in a formula
+MAX_TERMS = 20
 SYMBOLS = (  # by atomic number
     "H",
     "He",
@@ -215,7 +215,7 @@ _ENERGY = re.compile(
 
 def plain_formula(text: str) -> str:
     """Return the text without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_FORMULA_LENGTH:
         raise NotChemistry("too long")
     return in_plain_signs(text)
 
@@ -414,7 +414,7 @@ def _read_part(part: re.Match, stack: list[Atoms]) -> None:
 
 
 def _read_subscript(digits: str) -> Fraction:
-    if len(digits) > 5 or (digits and not 0 < int(digits) <= LARGEST):
+    if len(digits) > 5 or (digits and not 0 < int(digits) <= MAX_NUMBER):
         raise NotChemistry(f"{digits[:10]} is not a number of atoms")
     return Fraction(int(digits or 1))
 
@@ -448,7 +448,7 @@ def _side(text: str) -> Side:
     terms = re.split(
         r"\s\+\s|(?<=[»)\w\]])\s*\+(?=\s*(?:\d|[A-Z\[]|\((?!(?:s|l|g|aq)\))|e[-«]))", text.strip()
     )
-    if len(terms) > MOST_TERMS:
+    if len(terms) > MAX_TERMS:
         raise NotChemistry("too many terms")
     side: Side = {}
     for term in terms:

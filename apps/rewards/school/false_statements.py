@@ -6,7 +6,7 @@ again as if it answered a question for the right choice, so that its letters are
 
 import re
 
-LONGEST_PROMPT = 8_000  # characters that are read, from the end
+MAX_PROMPT_LENGTH = 8_000  # characters that are read, from the end
 _ASKS_FALSE = re.compile(
     r"\b(?:which|what|identify|select|choose|find)\b[^.?!\n]{0,120}?"
     r"(?:\b(?:is|are|was|were)\s(?:not|NOT|\*\*not\*\*|\*\*NOT\*\*)\s(?:a\s|an\s|the\s)?"
@@ -49,7 +49,7 @@ _WRONG = "is wrong"
 
 def restate(reply: str, prompt: str) -> str:
     """Return the reply as one to a question for the right choice; unchanged for other questions."""
-    question = prompt[-LONGEST_PROMPT:]
+    question = prompt[-MAX_PROMPT_LENGTH:]
     if _ASKS_FALSE.search(question):
         return _by_truth(reply)
     if match := _ASKS_NO_MEMBER.search(question):

@@ -15,15 +15,15 @@ from apps.rewards.school.words import (
     ALTERNATIVES,
     BEFORE,
     FILLERS,
-    LONGEST,
-    MOST_BETWEEN,
+    MAX_TEXT_LENGTH,
+    MAX_WORDS_BETWEEN,
     NEGATIONS,
     SEPARATOR,
     follows,
     stem_words,
 )
 
-MOST_IDEAS = 50
+MAX_IDEAS = 50
 # Denials of a whole statement, however far before it: "it would be wrong to say that …".
 OF_STATEMENTS = frozenset({"wrong", "false", "incorrect", "untrue"})
 PASSIVE = frozenset({"is", "are", "was", "wer", "were", "been", "being", "be", "by", "get", "got"})
@@ -94,7 +94,7 @@ def scheme(answer: Mapping[str, Any]) -> Scheme | None:
 
 
 def _ideas(value: Any) -> tuple[Idea, ...] | None:
-    if not isinstance(value, list) or len(value) > MOST_IDEAS:
+    if not isinstance(value, list) or len(value) > MAX_IDEAS:
         return None
     ideas = [idea for entry in value if (idea := _idea(entry)) is not None]
     return None if len(ideas) < len(value) else tuple(ideas)
@@ -129,7 +129,7 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
     """
     clauses = [
         _Clause(clause)
-        for clause in _CLAUSE.split(corrections.without_corrected(text[:LONGEST]))
+        for clause in _CLAUSE.split(corrections.without_corrected(text[:MAX_TEXT_LENGTH]))
         if clause and clause.strip()
     ]
     states = {idea: _idea_state(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
@@ -150,7 +150,7 @@ def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
 
 def names_everything(text: str, marking: Scheme) -> bool:
     """Tell whether the answer is a list of short parts that mostly match no idea of the scheme."""
-    parts = [stem_words(part) for part in SEPARATOR.split(text[:LONGEST])]
+    parts = [stem_words(part) for part in SEPARATOR.split(text[:MAX_TEXT_LENGTH])]
     short = [part for part in parts if part and len(part) <= _MOST_PART_WORDS]
     ways = [stem_words(way) for idea in (*marking.ideas, *marking.wrong) for way in idea.any_of]
     matched = sum(any(_places(part, way) for way in ways) for part in short)
@@ -212,5 +212,7 @@ def _places(clause: list[str], way: list[str]) -> list[int]:
     if starts or len(way) < 2 or not PASSIVE & set(clause):
         return starts
     places = [clause.index(word) for word in way if word in clause]
-    is_near = len(places) == len(way) and max(places) - min(places) <= len(way) + MOST_BETWEEN + 1
+    is_near = (
+        len(places) == len(way) and max(places) - min(places) <= len(way) + MAX_WORDS_BETWEEN + 1
+    )
     return [min(places)] if is_near else []

@@ -12,7 +12,7 @@ from apps.rewards import corrections
 from apps.rewards.final_answer import after_thinking, boxes, hashes, inside_tags
 
 NAMES = ("value", "correct", "answer", "letters")
-LONGEST = 600  # characters of a final answer
+MAX_ANSWER_LENGTH = 600  # characters of a final answer
 _LONGEST_SUBJECT = 20  # characters before "is a common answer" that are its subject
 WRONG_BEFORE = 20  # characters in which "wrong" stands before "answer is b"
 LINES = 8  # from the end, in which the letter may be named before other words
@@ -191,7 +191,9 @@ def read_choices(question: str) -> dict[str, str]:
 
 def says_either(response: str) -> bool:
     """Tell whether the last line names letters with "or" between them."""
-    return bool(_EITHER.search(after_thinking(response).strip().rpartition("\n")[2][-LONGEST:]))
+    return bool(
+        _EITHER.search(after_thinking(response).strip().rpartition("\n")[2][-MAX_ANSWER_LENGTH:])
+    )
 
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
@@ -206,7 +208,7 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
 
 def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
-    lines = [line.strip() for line in reply[-4 * LONGEST :].splitlines() if line.strip()]
+    lines = [line.strip() for line in reply[-4 * MAX_ANSWER_LENGTH :].splitlines() if line.strip()]
     explanation_start = next(
         (place for place, line in enumerate(lines) if _EXPLAINS.match(line)), 0
     )
@@ -229,7 +231,7 @@ def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(letter for letter, _ in listed)
     denied: set[str] = set()
     for line in reversed(lines[-LINES:]):
-        if picks := _read(line[-LONGEST:], choices, several):
+        if picks := _read(line[-MAX_ANSWER_LENGTH:], choices, several):
             return picks - denied
         if _NOT.search(line) or _WRONG.search(line):
             denied_in_line = _denied_letters(line)
@@ -252,7 +254,9 @@ def _letters_judged_right(line: str) -> frozenset[str]:
 
 
 def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
-    text = re.sub(r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:LONGEST])
+    text = re.sub(
+        r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:MAX_ANSWER_LENGTH]
+    )
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
     text = _RATHER.sub("", _MAYBE_BEHIND.sub(r" \1", text))

@@ -9,7 +9,7 @@ from apps.rewards.mathematics import units
 from apps.rewards.mathematics.same import Rules, read_all_meanings, same
 from apps.rewards.mathematics.shapes import Value
 
-LONGEST = 300
+MAX_MEASURE_LENGTH = 300
 _AMOUNT = re.compile(
     r"(?P<sign>[$€£¥₹]\s?)?-?\d[\d,.]{0,20}\s?"
     r"(?P<unit>%|°\s?[CF]?|[€£¥₹$]|[A-Za-zµμ°Ω/²³^·\d ]{1,30})?"
@@ -21,7 +21,7 @@ _RULES = Rules(percent=False, units=False)
 
 def is_amount(reference: str) -> bool:
     """Tell whether the reference is a number with a unit, a currency or a percent sign."""
-    return len(reference) < LONGEST and _read(reference) is not None
+    return len(reference) < MAX_MEASURE_LENGTH and _read(reference) is not None
 
 
 def _read(text: str) -> Value | None:
@@ -39,7 +39,7 @@ def _read(text: str) -> Value | None:
 def is_same_amount(text: str, reference: str) -> bool:
     """Tell whether the text says the amount of the reference, in its unit or another one."""
     expected = _read(reference)
-    if expected is None or len(text) > LONGEST or _NOT.search(text):
+    if expected is None or len(text) > MAX_MEASURE_LENGTH or _NOT.search(text):
         return False
     final = final_answer(_DOLLARS.sub("$", number_words.in_digits(text)))
     if final is None or final.others or _is_altered(text, final.text):

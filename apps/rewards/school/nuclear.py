@@ -10,8 +10,8 @@ from collections import Counter
 from apps.rewards.school.chemistry import SYMBOLS, NotChemistry
 from apps.rewards.school.formula_signs import SUBSCRIPTS, SUPERSCRIPTS
 
-LONGEST = 400  # characters
-MOST_TERMS = 20
+MAX_EQUATION_LENGTH = 400  # characters
+MAX_TERMS = 20
 _ARROW = re.compile(r"-++>|→|⟶|\\(?:long)?rightarrow|\\to(?![a-z])")
 _RUN_ABOVE = re.compile("[" + "".join(SUPERSCRIPTS) + "]+")
 _RUN_BELOW = re.compile("[₀-₉₊₋]+")
@@ -52,7 +52,7 @@ Side = Counter[Nuclide]
 
 def is_reaction(text: str) -> bool:
     """Tell whether a text is a reaction of nuclei, with the mass number of at least one."""
-    if len(text) > LONGEST or not re.search(r"\^|[⁰¹²³⁴-⁹]|[A-Z][a-z]?-\d", text):
+    if len(text) > MAX_EQUATION_LENGTH or not re.search(r"\^|[⁰¹²³⁴-⁹]|[A-Z][a-z]?-\d", text):
         return False
     try:
         left, right = reaction(text)
@@ -63,7 +63,7 @@ def is_reaction(text: str) -> bool:
 
 def reaction(text: str) -> tuple[Side, Side]:
     """Return the nuclides of both sides with their numbers. Raises NotChemistry."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_EQUATION_LENGTH:
         raise NotChemistry("too long")
     sides = _ARROW.split(_plain(text))
     if len(sides) != 2:
@@ -93,7 +93,7 @@ def _plain(text: str) -> str:
 
 def _side(text: str) -> Side:
     terms = _PLUS.split(text.strip())
-    if len(terms) > MOST_TERMS:
+    if len(terms) > MAX_TERMS:
         raise NotChemistry("too many terms")
     side: Side = Counter()
     for term in terms:

@@ -2,7 +2,7 @@
 
 import re
 
-LONGEST = 300  # characters of an answer that names someone
+MAX_ANSWER_LENGTH = 300  # characters of an answer that names someone
 _PARTICLES = "van|von|der|den|de|da|di|du|del|la|le|al|bin|ibn|of|the"
 # Names of several words, each with a capital letter but for particles.
 _NAME = re.compile(rf"[^\W\d_a-z][\w.'’-]*(?: (?:(?:{_PARTICLES})|[^\W\d_a-z][\w.'’-]*)){{1,5}}")
@@ -42,7 +42,7 @@ _DID = re.compile(r"\s(?:did|does|has|had|was|is|would)(?:\s(?:it|so|that|this))
 def with_bare_name(text: str, reference: str) -> str:
     """Reduce the text to the name if it inverts the name, or adds who the person is."""
     name = reference.strip()
-    if len(text) > LONGEST:
+    if len(text) > MAX_ANSWER_LENGTH:
         return text
     text = _TITLES.sub("", text)
     inverted = _INVERTED.fullmatch(text.strip(" *\"'")) if _NAME.fullmatch(name) else None

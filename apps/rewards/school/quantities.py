@@ -15,11 +15,11 @@ from apps.rewards.altered_numbers import is_altered
 from apps.rewards.mathematics import notation
 from apps.rewards.unit_products import with_products
 
-LONGEST_UNIT = 40
-LONGEST_LINE = 2_000
-LONGEST_SPELLED = 100  # characters of a number in words with its unit
-MOST_WORDS = 5  # of a unit in a sentence: "metres per second squared"
-LARGEST_POWER = 300  # of ten, in a number
+MAX_UNIT_LENGTH = 40
+MAX_LINE_BYTES = 2_000
+MAX_SPELLED_LENGTH = 100  # characters of a number in words with its unit
+MAX_WORDS = 5  # of a unit in a sentence: "metres per second squared"
+MAX_EXPONENT_OF_TEN = 300  # of ten, in a number
 _NUMBER = re.compile(
     r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*\{?"
     r"\s*([-+]?\d{1,3})\s*\}?|[eE]([-+]?\d{1,3})(?!\w))?"
@@ -188,7 +188,7 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
 
 def parse_quantity(text: str) -> Quantity | None:
     """Read a quantity; None for what is no number, or has a unit that cannot be one."""
-    text = text[:LONGEST_LINE].translate(_ONE_SIGN)
+    text = text[:MAX_LINE_BYTES].translate(_ONE_SIGN)
     text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
     text = _MIXED.sub(_mixed, _with_halves(_ONE.sub("1 ", text)))
@@ -198,7 +198,11 @@ def parse_quantity(text: str) -> Quantity | None:
     text = re.sub(r"^(-?\d{1,20}),(\d{1,2}|\d{4,20})(?=\s|[A-Za-z]|$)", r"\1.\2", text)
     number_match = _NUMBER.match(text)
     power = number_match and (number_match[1] or number_match[2])
-    if not number_match or not number_match.group() or (power and abs(int(power)) > LARGEST_POWER):
+    if (
+        not number_match
+        or not number_match.group()
+        or (power and abs(int(power)) > MAX_EXPONENT_OF_TEN)
+    ):
         return None
     if together := _compound(text):
         return together
@@ -243,7 +247,7 @@ def _with_halves(text: str) -> str:
 
 def _spelled(text: str) -> str:
     """Write the number in words that the text begins with in figures: three quarters of an hour."""
-    words = text[:LONGEST_SPELLED].split()
+    words = text[:MAX_SPELLED_LENGTH].split()
     for count in range(len(words), 0, -1):
         if figures := spelled_values.in_figures(" ".join(words[:count])):
             number = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", _quotient, figures)
@@ -300,7 +304,9 @@ def in_sentence(text: str) -> Quantity | None:
 
     None for several numbers, or no unit.
     """
-    line = next((line for line in reversed(text[-LONGEST_LINE:].splitlines()) if line.strip()), "")
+    line = next(
+        (line for line in reversed(text[-MAX_LINE_BYTES:].splitlines()) if line.strip()), ""
+    )
     whole = parse_quantity(line.strip(" .*$"))
     if whole is not None and has_known_unit(whole):
         return whole
@@ -313,7 +319,7 @@ def in_sentence(text: str) -> Quantity | None:
     together = _compound(line[numbers[0].start() :]) if numbers else None
     if together or len(numbers) != 1:
         return together
-    behind = line[numbers[0].end() :].split()[:MOST_WORDS]
+    behind = line[numbers[0].end() :].split()[:MAX_WORDS]
     for words in range(len(behind), 0, -1):
         unit = " ".join(behind[:words]).rstrip(".,;:!*")
         quantity = parse_quantity(f"{numbers[0].group()} {unit}")
@@ -336,7 +342,7 @@ def _unit(text: str) -> str | None:
     text = re.sub(r"(?<=[A-Za-z])-(?=[A-Za-z])", " * ", _GRAMS.sub("gram", text))
     text = _TEMPERATURE.sub("deg", text.replace("{", "").replace("}", "").strip(" .,"))
     text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
-    if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):
+    if len(text) > MAX_UNIT_LENGTH or not _UNIT.fullmatch(text):
         return None
     text = _write_in_symbols(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
     text = re.sub(r"(\^\s?-?\d+)\s+(?=[A-Za-zµ(])", r"\1 * ", text)

@@ -17,8 +17,8 @@ from apps.rewards.school.words import (
     stem_words,
 )
 
-LONGEST_NUMBER = 60  # characters of a number in words
-LONGEST_STATEMENT = 40  # words of an answer in which a reference is looked for
+MAX_NUMBER_LENGTH = 60  # characters of a number in words
+MAX_STATEMENT_WORDS = 40  # words of an answer in which a reference is looked for
 _COPULA = re.compile(
     r"[:：=]|\s[—–]\s|是|为|は"
     r"|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named|turns|becomes)\b",
@@ -121,7 +121,7 @@ def is_reference(text: str, reference: Sequence[str], question: str = "") -> boo
     A reference that is denied, or is one of several alternatives, does not count.
     """
     figures = [
-        number_words.in_digits(variant) for variant in reference if len(variant) < LONGEST_NUMBER
+        number_words.in_digits(variant) for variant in reference if len(variant) < MAX_NUMBER_LENGTH
     ]
     in_figures = [number for number in figures if number.isdigit() and number not in reference]
     return any(_gives_reference(text, variant, question) for variant in (*reference, *in_figures))
@@ -176,7 +176,7 @@ def _gives_reference(text: str, reference: str, question: str) -> bool:
         for sentence in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text)
         if stem_words(sentence)
     ]
-    if not sentences or len(stem_words(text)) > LONGEST_STATEMENT or ALTERNATIVES.search(text):
+    if not sentences or len(stem_words(text)) > MAX_STATEMENT_WORDS or ALTERNATIVES.search(text):
         return False
     if re.search(rf"{re.escape(reference.strip())}か|か、?{re.escape(reference.strip())}", text):
         return False
@@ -202,13 +202,13 @@ def _without_questions(text: str) -> str:
 
 def _is_process(text: str, expected: str) -> bool:
     """Tell whether the text names the process, not the thing: oxygenation, not oxygen."""
-    words = re.findall(r"\w+", text[:LONGEST_NUMBER].lower())
+    words = re.findall(r"\w+", text[:MAX_NUMBER_LENGTH].lower())
     return any(word.endswith(("ation", "ations")) and stem(word) == expected for word in words)
 
 
 def _number_in_digits(text: str, question: str) -> str:
     """Write numbers in digits, without "years old" where an age is asked for."""
-    if len(text) > 4 * LONGEST_NUMBER:
+    if len(text) > 4 * MAX_NUMBER_LENGTH:
         return text
     text = _DIGIT_GROUPS.sub("", number_words.in_digits(text))
     return _AGE.sub(r"\1", text) if _ASKS_AGE.search(question) else text
@@ -261,7 +261,7 @@ def _same_words(text: str, reference: str) -> bool:
     if is_abbreviation := _ABBREVIATION.fullmatch(reference.strip()):
         letters = is_abbreviation.group().replace(".", "")
         return re.sub(r"^[Tt]he\s", "", text.strip(" *")).replace(".", "") == letters
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_NUMBER_LENGTH:
         return False
     number = number_words.in_digits(_bare_text(reference))
     return number.isdigit() and number_words.in_digits(_bare_text(text)) == number

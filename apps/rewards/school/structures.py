@@ -10,8 +10,8 @@ from collections import Counter
 from hashlib import sha256
 from typing import NamedTuple
 
-LONGEST = 200  # characters
-MOST_TIMES = 30  # that a group is repeated
+MAX_STRUCTURE_LENGTH = 200  # characters
+MAX_REPEATS = 30  # that a group is repeated
 _GROUP = re.compile(r"\(([A-Za-z0-9]{1,30})\)(\d{0,2})")
 _ALKYL = re.compile(r"C(\d{1,2})H(\d{1,2})(?!\d)")
 _ATOM = re.compile(r"(?:(?<![A-Za-z0-9])H(\d?))?([A-GI-Z][a-z]?)(\d*)(?:H(\d*))?")
@@ -56,7 +56,7 @@ def differ(first: str, second: str) -> bool:
 
 def _units(text: str) -> list[Unit] | None:
     """List the atoms with their hydrogen; None for what is no condensed structural formula."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_STRUCTURE_LENGTH:
         return None
     plain = _ALKYL.sub(_expand_alkyl, _repeat_groups(_BONDS.sub("", text)))
     if len(re.findall(r"C(?![a-z])", plain)) < 2 or re.search(r"C\d", plain):
@@ -69,7 +69,7 @@ def _units(text: str) -> list[Unit] | None:
             return None
         place = atom.end()
         before, element, several, behind = atom.groups()
-        times = min(_number(several or "1"), MOST_TIMES)
+        times = min(_number(several or "1"), MAX_REPEATS)
         hydrogen = _number(before) + _number(behind)
         units += [(element, 0)] * (times - 1) + [(element, hydrogen)]
     return units
@@ -118,13 +118,13 @@ def _number(digits: str | None) -> int:
 
 def _repeat_groups(text: str) -> str:
     """Write groups in brackets as often as they are there: CH3(CH2)2CH3 is CH3CH2CH2CH3."""
-    return _GROUP.sub(lambda group: group[1] * min(int(group[2] or 1), MOST_TIMES), text)
+    return _GROUP.sub(lambda group: group[1] * min(int(group[2] or 1), MAX_REPEATS), text)
 
 
 def _expand_alkyl(match: re.Match) -> str:
     """Write an alkyl group as a chain, as CH3CH2 for C2H5; other groups stay unchanged."""
     carbon = int(match[1])
-    if int(match[2]) != 2 * carbon + 1 or carbon > MOST_TIMES:
+    if int(match[2]) != 2 * carbon + 1 or carbon > MAX_REPEATS:
         return match.group()
     inner = "CH2" * (carbon - 1)
     return inner + "CH3" if match.start() else "CH3" + inner

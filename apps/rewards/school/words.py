@@ -3,9 +3,9 @@
 import re
 import unicodedata
 
-LONGEST = 20_000  # characters that are read
+MAX_TEXT_LENGTH = 20_000  # characters that are read
 BEFORE = 4  # words in front of an idea in which a "not" denies it
-MOST_BETWEEN = 2  # other words between two words of an idea
+MAX_WORDS_BETWEEN = 2  # other words between two words of an idea
 NEGATIONS = frozenset(
     {
         "no",
@@ -101,7 +101,7 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "edly", "ies", "ied", "ed", "es", 
 
 def stem_words(text: str) -> list[str]:
     """Return stems in lower case, without accents and marks."""
-    plain = unicodedata.normalize("NFKD", text[:LONGEST].lower().replace("’", "'"))
+    plain = unicodedata.normalize("NFKD", text[:MAX_TEXT_LENGTH].lower().replace("’", "'"))
     plain = (
         "".join(sign for sign in plain if not unicodedata.combining(sign))
         .replace("n't", "nt")
@@ -136,7 +136,7 @@ def follows(clause: list[str], place: int, way: list[str]) -> bool:
         between = 0
         while place < len(clause) and clause[place] != word:
             between += clause[place] not in FILLERS
-            if between > MOST_BETWEEN or clause[place] in NEGATIONS:
+            if between > MAX_WORDS_BETWEEN or clause[place] in NEGATIONS:
                 return False
             place += 1
         if place == len(clause):

@@ -18,7 +18,7 @@ from apps.rewards.scorers.verdict import Verdict
 VERSION = 5
 TESTS_S = 75.0  # for all tests of an answer
 SECONDS = 150.0  # the compiler has 60 of them
-LONGEST = 100_000  # characters of code
+MAX_CODE_LENGTH = 100_000  # characters of code
 SHOWN = 300  # characters of the code kept in the details
 
 
@@ -125,8 +125,8 @@ def _judge_code(text: str, tests: Any, task: TaskView, options: Options) -> Verd
     language = language or by_fence(block.fence or "python")
     if language is None:
         return Verdict(0.0, _unsupported(block.fence, LANGUAGES))
-    if len(block.code) > LONGEST:
-        return Verdict(0.0, f"the code is longer than {LONGEST} characters")
+    if len(block.code) > MAX_CODE_LENGTH:
+        return Verdict(0.0, f"the code is longer than {MAX_CODE_LENGTH} characters")
     verdict = _run_tests(block.code, language.name, tests, options)
     code = block.code.replace("\x00", "")[:SHOWN]
     return replace(verdict, details={"answer": code, **verdict.details})

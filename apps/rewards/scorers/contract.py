@@ -13,7 +13,7 @@ from apps.plugins.contract import validated
 from apps.rewards.scorers.verdict import Verdict
 from apps.tasksets.rows import TaskRow
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 NO_OPTIONS: dict[str, Any] = {}
 
 
@@ -125,7 +125,7 @@ class Scorer:
             verdicts = self.called(rollouts, task, read)
             return self.check_verdicts([require_verdict(verdict) for verdict in verdicts], rollouts)
         except Exception as error:  # a plugin's code failed, so there is no judgement
-            failed = Verdict(None, f"{type(error).__name__}: {error}"[:LONGEST_REASON])
+            failed = Verdict(None, f"{type(error).__name__}: {error}"[:MAX_REASON_LENGTH])
             return [failed] * len(rollouts)
 
     def called(

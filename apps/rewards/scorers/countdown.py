@@ -14,8 +14,8 @@ from apps.rewards.scorers.verdict import Verdict
 
 VERSION = 2
 SHOWN = 80  # characters of a formula kept in the details
-MOST_NUMBERS = 50
-LARGEST_REACHED = 10**9
+MAX_NUMBERS = 50
+MAX_REACHED = 10**9
 
 
 class Options(ScorerOptions):
@@ -55,7 +55,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(1.0, "the numbers make the target", details)
     if (
         value.denominator == 1
-        and 0 < value <= LARGEST_REACHED
+        and 0 < value <= MAX_REACHED
         and not _explain_misuse(Counter(used), Counter(numbers), "exactly")
     ):
         details["reached"] = {"target": int(value)}
@@ -65,7 +65,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 def _target_and_numbers(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
     target = answer.get("target", answer.get("value"))
     numbers = answer.get("numbers", answer.get("nums"))
-    if not isinstance(numbers, list) or not 0 < len(numbers) <= MOST_NUMBERS:
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= MAX_NUMBERS:
         return None
     try:
         return _number(target), [_number(number) for number in numbers]

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-MOST_TAGS = 20
+MAX_TAGS = 20
 VERSION = 3
 # In thoughts the other tags may be named.
 THOUGHTS = frozenset(("think", "thinking", "thought", "thoughts", "reasoning", "scratchpad"))
@@ -18,7 +18,7 @@ class Options(ScorerOptions):
     tags: tuple[str, ...] = Field(
         ("think", "answer"),
         min_length=1,
-        max_length=MOST_TAGS,
+        max_length=MAX_TAGS,
         description="Names of the tags, in order.",
     )
     in_order: bool = Field(True, description="Require this order of the tags.")

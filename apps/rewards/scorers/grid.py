@@ -13,8 +13,8 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 Grid = list[list[int]]
-LARGEST = 100  # rows and columns
-MOST = 20  # grids of a task
+MAX_SIDE = 100  # rows and columns
+MAX_GRIDS = 20  # grids of a task
 READ = 100_000  # characters of the reply's end
 _LISTED = re.compile(r"\[\s{0,9}(?:\[[\d\s,]{1,400}\]\s{0,9},?\s{0,9}){1,100}\]", re.ASCII)
 _LINE = re.compile(
@@ -62,15 +62,15 @@ def _expected_grids(task: TaskView) -> list[Grid] | None:
         except strict_json.NotStrictJson:
             return None
     listed = [value] if _is_grid(value) else value
-    if not isinstance(listed, list) or not 0 < len(listed) <= MOST:
+    if not isinstance(listed, list) or not 0 < len(listed) <= MAX_GRIDS:
         return None
     return listed if all(map(_is_grid, listed)) else None
 
 
 def _is_grid(value: Any) -> bool:
-    if not isinstance(value, list) or not 0 < len(value) <= LARGEST:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_SIDE:
         return False
-    if not all(isinstance(line, list) and 0 < len(line) <= LARGEST for line in value):
+    if not all(isinstance(line, list) and 0 < len(line) <= MAX_SIDE for line in value):
         return False
     cells = [cell for line in value for cell in line]
     return all(type(cell) is int for cell in cells) and len({len(line) for line in value}) == 1

@@ -16,8 +16,8 @@ from apps.rewards.scorers.verdict import Verdict
 from apps.rewards.svg_pictures import likeness
 from apps.tasksets.pages import (
     HEIGHT,
-    LONGEST_SIDE,
-    SHORTEST_SIDE,
+    MAX_SIDE,
+    MIN_SIDE,
     WIDTH,
     NoPage,
     NoRenderer,
@@ -27,7 +27,7 @@ from apps.tasksets.pages import (
 
 VERSION = 2
 SECONDS = 40.0  # two pages of the renderer's own limit, on a machine that does more than this
-LONGEST = 200_000  # characters of a reply that are looked through
+MAX_REPLY_LENGTH = 200_000  # characters of a reply that are looked through
 FENCES = frozenset({"html", "htm", "xhtml"})
 OPENED = re.compile(r"<html[\s>]", re.IGNORECASE)
 CLOSED = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
@@ -35,12 +35,12 @@ CLOSED = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
 
 class Options(ScorerOptions):
     width: int = Field(
-        WIDTH, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="Width of the window in pixels."
+        WIDTH, ge=MIN_SIDE, le=MAX_SIDE, description="Width of the window in pixels."
     )
     height: int = Field(
         HEIGHT,
-        ge=SHORTEST_SIDE,
-        le=LONGEST_SIDE,
+        ge=MIN_SIDE,
+        le=MAX_SIDE,
         description="Height of the window in pixels. Content below it is ignored.",
     )
     least: float = Field(0.0, ge=0, le=1, description="Similarity below this value gets no reward.")
@@ -76,8 +76,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 def html_in(text: str) -> str:
     """Return the page in a reply. Raises NoPage."""
-    if len(text) > LONGEST:
-        raise NoPage(f"the reply is longer than {LONGEST} characters")
+    if len(text) > MAX_REPLY_LENGTH:
+        raise NoPage(f"the reply is longer than {MAX_REPLY_LENGTH} characters")
     blocks = [block.code for block in closed_blocks(text) if block.fence.lower() in FENCES]
     if blocks:
         return blocks[-1]

@@ -14,7 +14,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 VERSION = 3
-LONGEST = 400_000  # characters that are looked at
+MAX_REPLY_LENGTH = 400_000  # characters that are looked at
 SHOWN = 5  # other scripts named in the details
 # Scripts by the first word of the Unicode names of their letters.
 SCRIPTS = frozenset(
@@ -150,7 +150,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     1 for an answer without any, 0 for an empty one.
     """
-    text = rollout.text[:LONGEST]
+    text = rollout.text[:MAX_REPLY_LENGTH]
     if not text.strip():
         return Verdict(0.0, "nothing was said")
     signs = Counter(text if options.ascii else words_alone(text))

@@ -11,7 +11,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 VERSION = 2
-LONGEST = 4_000  # characters that are compared
+MAX_TEXT_LENGTH = 4_000  # characters that are compared
 SHOWN = 200  # characters of the answer kept in the details
 
 
@@ -31,9 +31,12 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     If the reply marks an answer, only that is compared.
     """
     expected = task.answer.get("text", task.answer.get("value"))
-    if not isinstance(expected, str) or not expected.strip() or len(expected) > LONGEST:
+    if not isinstance(expected, str) or not expected.strip() or len(expected) > MAX_TEXT_LENGTH:
         return Verdict(
-            None, (f"the task's answer must be the text in the image, at most {LONGEST} characters")
+            None,
+            (
+                f"the task's answer must be the text in the image, at most {MAX_TEXT_LENGTH} characters"
+            ),
         )
     try:
         marked = verbatim(rollout.text)
@@ -41,7 +44,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, str(error), {"expected": expected[:SHOWN]})
     reply = after_thinking(rollout.text) if marked is None else marked
     details = {"expected": expected[:SHOWN], "answer": reply[:SHOWN]}
-    if len(reply) > 2 * LONGEST:
+    if len(reply) > 2 * MAX_TEXT_LENGTH:
         return Verdict(0.0, "much longer than the text in the image", details)
     expected_text = normalise_text(expected, options.keep_case)
     reply_text = normalise_text(reply, options.keep_case)
@@ -59,7 +62,7 @@ def normalise_text(text: str, keep_case: bool) -> str:
     """Normalise compatible characters, case, blanks and surrounding quotes."""
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"\s+", " ", text if keep_case else text.casefold())
-    return text.strip(" \"'“”‘’`")[: 2 * LONGEST]
+    return text.strip(" \"'“”‘’`")[: 2 * MAX_TEXT_LENGTH]
 
 
 def edit_distance(first: str, second: str) -> int:

@@ -12,7 +12,7 @@ from apps.plugins.contract import (
 from apps.plugins.kinds import Refused
 from apps.rewards.scorers.contract import ScorerOptions
 
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 
 
 def require_usable_scorer(module: ModuleType) -> None:
@@ -29,8 +29,8 @@ def find_scorer_plugin_problems(module: ModuleType) -> Iterator[str]:
     if not _is_range(scale):
         yield f"RANGE is {scale!r}: it must be two numbers, the lower one first"
     seconds = getattr(module, "SECONDS", 1.0)
-    if not is_number(seconds) or not 0 < seconds <= MOST_SECONDS:
-        yield f"SECONDS is {seconds!r}: it must be above 0 and at most {MOST_SECONDS}"
+    if not is_number(seconds) or not 0 < seconds <= MAX_SECONDS:
+        yield f"SECONDS is {seconds!r}: it must be above 0 and at most {MAX_SECONDS}"
 
 
 def _is_range(scale: object) -> bool:

@@ -21,7 +21,7 @@ from apps.rewards.school.ideas import (
     scheme,
 )
 from apps.rewards.school.references import is_reference
-from apps.rewards.school.words import LONGEST, stem_words
+from apps.rewards.school.words import MAX_TEXT_LENGTH, stem_words
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -158,7 +158,7 @@ def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:
 def _answer_text(rollout: RolloutView) -> str:
     reply = after_thinking(rollout.text)
     marked = tags(reply) or boxes(reply)
-    text = (marked[-1] if marked else reply.strip())[:LONGEST]
+    text = (marked[-1] if marked else reply.strip())[:MAX_TEXT_LENGTH]
     return re.sub(r"\\(?:text\w{0,8}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text)
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-LONGEST = 4_000  # characters; what is longer is not read
-MOST_SENTENCES = 2
-FEWEST_WORDS = 5
-MOST_WORDS = 45
+MAX_REPLY_LENGTH = 4_000  # characters; what is longer is not read
+MAX_SENTENCES = 2
+MIN_WORDS = 5
+MAX_WORDS = 45
 COURTESIES = (
     "sorry",
     "apologize",
@@ -99,8 +99,8 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
     if not isinstance(product, str) or not product:
         return Verdict(None, "the task does not name the product")
     text = rollout.text.strip()
-    if len(text) > LONGEST:
-        return Verdict(0.0, f"longer than {LONGEST} characters")
+    if len(text) > MAX_REPLY_LENGTH:
+        return Verdict(0.0, f"longer than {MAX_REPLY_LENGTH} characters")
     words = WORD.findall(text.lower())
     if not words:
         return Verdict(0.0, "the reply says nothing")
@@ -130,9 +130,9 @@ def _is_short(text: str, words: list[str]) -> bool:
     runs = [tuple(words[n : n + NEAR_WORDS]) for n in range(len(words) - NEAR_WORDS + 1)]
     return (
         is_whole
-        and len(ends) <= MOST_SENTENCES
+        and len(ends) <= MAX_SENTENCES
         and "\n" not in text
-        and FEWEST_WORDS <= len(words) <= MOST_WORDS
+        and MIN_WORDS <= len(words) <= MAX_WORDS
         and len(set(runs)) == len(runs)
     )
 
@@ -146,5 +146,5 @@ def _reason(checks: Checks, product: str) -> str:
     if not checks.nothing_invented:
         return "invents numbers, times or addresses"
     if not checks.short:
-        return f"not one or two complete sentences of {FEWEST_WORDS} to {MOST_WORDS} words"
+        return f"not one or two complete sentences of {MIN_WORDS} to {MAX_WORDS} words"
     return "polite, on topic and short"

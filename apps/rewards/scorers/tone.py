@@ -11,7 +11,7 @@ from apps.tasksets.tone_language import Sentence, is_well_formed, read_reply
 WORTH = {"polite": 1.0, "flat": 0.4, "rude": 0.0}
 WRONG_OBJECT = 0.4  # what is left of the value when the reply is about something else
 MALFORMED = 0.25  # the most that a reply outside the grammar can get
-LONGEST = 2_000  # characters; the longest reply of the grammar has under 200
+MAX_REPLY_LENGTH = 2_000  # characters; the longest reply of the grammar has under 200
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
@@ -26,8 +26,8 @@ def judge_tone(text: str, expected: object) -> Verdict:
     """Return a reply that must be about this object."""
     if not isinstance(expected, str):
         return Verdict(None, "the task does not name the topic")
-    if len(text) > LONGEST:
-        return Verdict(0.0, f"longer than {LONGEST} characters", {"well_formed": False})
+    if len(text) > MAX_REPLY_LENGTH:
+        return Verdict(0.0, f"longer than {MAX_REPLY_LENGTH} characters", {"well_formed": False})
     sentences = read_reply(text)
     if not sentences:
         return Verdict(0.0, "nothing was said", {"well_formed": False})

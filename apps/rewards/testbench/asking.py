@@ -14,8 +14,8 @@ from apps.rewards.models.testbench import digest_case
 from apps.rewards.testbench.limits import (
     CASE_TASK_BYTES,
     KIB,
-    MOST_CASES,
-    MOST_OPEN_TRIALS,
+    MAX_CASES,
+    MAX_OPEN_TRIALS,
     TRIALS_KEPT,
 )
 from apps.rewards.testbench.scoring import find_scorer_version
@@ -42,9 +42,9 @@ class TrialRequest:
 
 def queue_trial(project: Project, by: User | None, request: TrialRequest) -> Trial:
     """Queue the replies for a scorer worker. Raise Refused while too many trials wait."""
-    if Trial.objects.open().filter(project=project).count() >= MOST_OPEN_TRIALS:
+    if Trial.objects.open().filter(project=project).count() >= MAX_OPEN_TRIALS:
         raise Refused(
-            f"{MOST_OPEN_TRIALS} trials of this project are waiting for a scorer; try again "
+            f"{MAX_OPEN_TRIALS} trials of this project are waiting for a scorer; try again "
             "when one is done"
         )
     trial = Trial.create(project, by, **asdict(request))
@@ -91,9 +91,9 @@ def keep_case(
     )
     case.digest = digest_case(case.scorer, case.options, case.task, case.reply)
     existing = trial.project.regression_cases.filter(digest=case.digest).first()
-    if existing is None and trial.project.regression_cases.count() >= MOST_CASES:
+    if existing is None and trial.project.regression_cases.count() >= MAX_CASES:
         raise Refused(
-            f"the project has {MOST_CASES:,} cases, which is the maximum; delete some first"
+            f"the project has {MAX_CASES:,} cases, which is the maximum; delete some first"
         )
     if existing:
         existing.expected = expected

@@ -23,10 +23,10 @@ from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 from apps.streaming import worker_notifications
 
 COLDEST = 0.01  # as good as greedy: the most likely token, except for ties
-MOST_TOKENS = 4096
-LONGEST_TEXT = 20_000  # characters of one message
-MOST_TURNS = 100
-MOST_ATTEMPTS = 3
+MAX_TOKENS = 4096
+MAX_TEXT_LENGTH = 20_000  # characters of one message
+MAX_TURNS = 100
+MAX_ATTEMPTS = 3
 
 
 class ChatSubject(NamedTuple):
@@ -177,8 +177,8 @@ class Chat(models.Model):
             raise NotPossible(
                 "the last reply is still being generated: stop it, or wait until it ends"
             )
-        if last and last.number + 1 >= MOST_TURNS:
-            raise NotPossible(f"a chat has at most {MOST_TURNS} turns: start a new one")
+        if last and last.number + 1 >= MAX_TURNS:
+            raise NotPossible(f"a chat has at most {MAX_TURNS} turns: start a new one")
         return locked._add(last.number + 1 if last else 0, prompt, temperature, max_tokens, seed)
 
     @transaction.atomic
@@ -376,7 +376,7 @@ class ChatTurn(WorkerLease):
         self.release(state=self.State.WAITING, begun_at=None, reply="", tokens=0)
 
     def end_if_worn_out(self) -> bool:
-        if self.attempts <= MOST_ATTEMPTS:
+        if self.attempts <= MAX_ATTEMPTS:
             return False
-        self.fail(f"{MOST_ATTEMPTS} explorers stopped while writing the reply")
+        self.fail(f"{MAX_ATTEMPTS} explorers stopped while writing the reply")
         return True

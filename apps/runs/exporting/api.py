@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from apps.accounts.documents import Choice
 from apps.accounts.downloads import stream_download
-from apps.accounts.listing import MOST_ROWS, PAGE_ROWS, Id, Query
+from apps.accounts.listing import MAX_ROWS, PAGE_ROWS, Id, Query
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.runs.blind_review import blind_payload, sees_judgements
@@ -36,7 +36,7 @@ from apps.streaming.models import Event
 class EventQuery(Query):
     after = Id(required=False, default=0, help_text="Events above this sequence number.")
     limit = serializers.IntegerField(
-        required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS
+        required=False, default=PAGE_ROWS, min_value=1, max_value=MAX_ROWS
     )
 
 

@@ -1,7 +1,7 @@
 """A run, its steps, its weight versions, and the workers that serve it."""
 
 from apps.leases.lease import StaleFence, after
-from apps.runs.models.chart_views import LONGEST_NAME, ChartView
+from apps.runs.models.chart_views import MAX_NAME_LENGTH, ChartView
 from apps.runs.models.log_lines import LogLine
 from apps.runs.models.orders import ExportJob, OrderOver
 from apps.runs.models.removals import ProjectRemoval, Removal, RunRemoval
@@ -14,7 +14,7 @@ from apps.runs.models.weights import Acknowledgement, WeightVersion
 from apps.runs.models.worker import Worker
 
 __all__ = [
-    "LONGEST_NAME",
+    "MAX_NAME_LENGTH",
     "Acknowledgement",
     "ChangedMeanwhile",
     "ChartView",

@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 from apps.accounts.models import Project, User
 from apps.runs.models.run import NotPossible, Run
 
-LONGEST_NAME = 60
-MOST_VIEWS = 50  # of one person in one project
+MAX_NAME_LENGTH = 60
+MAX_VIEWS = 50  # of one person in one project
 
 
 class ChartViewQuerySet(models.QuerySet["ChartView"]):
@@ -35,7 +35,7 @@ class ChartView(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chart_views"
     )
-    name = models.CharField(max_length=LONGEST_NAME)
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
     query = models.TextField(help_text="The query string, as the charts page writes it.")
     is_shared = models.BooleanField(
         default=False, help_text="Other members of the project see it, too."
@@ -71,8 +71,8 @@ class ChartView(models.Model):
         """
         own_views = cls.objects.filter(project=run.project_id, owner=owner)
         place: dict[str, Any] = {"run": None if of_all_runs else run, "name": name}
-        if own_views.count() >= MOST_VIEWS and not own_views.filter(**place).exists():
-            raise NotPossible(f"you have {MOST_VIEWS} views in this project; delete one first")
+        if own_views.count() >= MAX_VIEWS and not own_views.filter(**place).exists():
+            raise NotPossible(f"you have {MAX_VIEWS} views in this project; delete one first")
         view, _ = cls.objects.update_or_create(
             project_id=run.project_id,
             owner=owner,

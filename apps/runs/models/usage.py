@@ -10,7 +10,7 @@ from django.db.models import Q
 from apps.accounts.models import Project
 from apps.runs.models.run import Run
 
-LONGEST_LABEL = 12
+MAX_LABEL_LENGTH = 12
 
 
 class Usage(models.Model):
@@ -126,7 +126,7 @@ class Prices(models.Model):
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="prices")
     currency = models.CharField(
-        max_length=LONGEST_LABEL,
+        max_length=MAX_LABEL_LENGTH,
         blank=True,
         default="",
         db_default="",

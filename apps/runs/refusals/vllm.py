@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from apps.runs.config import RunConfig
-from apps.runs.vllm import LARGEST_RANK, Vllm
+from apps.runs.vllm import MAX_RANK, Vllm
 
 
 def refusals_of_vllm(plan: RunConfig) -> Iterator[tuple[str, str]]:
@@ -62,11 +62,11 @@ def _adapters(plan: RunConfig) -> Iterator[tuple[str, str]]:
             "vllm.lora",
             "is adapter, but this run trains no adapters: set it to merge, or add `lora`",
         )
-    elif plan.lora.rank > LARGEST_RANK:
+    elif plan.lora.rank > MAX_RANK:
         yield (
             "vllm.lora",
             (
-                f"is adapter, but vLLM supports ranks only up to {LARGEST_RANK}, and lora.rank is "
+                f"is adapter, but vLLM supports ranks only up to {MAX_RANK}, and lora.rank is "
                 f"{plan.lora.rank}: lower it, or set this to merge"
             ),
         )

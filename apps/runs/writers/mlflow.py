@@ -14,7 +14,7 @@ OURS = "rftweb.run"
 WRITTEN = "rftweb.step"
 METRICS_AT_ONCE = 1_000
 PARAMS_AT_ONCE = 100
-LONGEST_PARAM = 500  # what a server takes in one request
+MAX_PARAM_LENGTH = 500  # what a server takes in one request
 
 
 class MLflow:
@@ -54,7 +54,7 @@ class MLflow:
         ).info.run_id
         params = iter(
             [
-                self.entities.Param(name, str(value)[:LONGEST_PARAM])
+                self.entities.Param(name, str(value)[:MAX_PARAM_LENGTH])
                 for name, value in flat(run.config).items()
             ]
         )

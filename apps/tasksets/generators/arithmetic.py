@@ -8,8 +8,8 @@ from typing import Any
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 LIMIT = 100
-LEAST_GRADE = 2
-HIGHEST_GRADE = 12  # digits of the larger number
+MIN_GRADE = 2
+MAX_GRADE = 12  # digits of the larger number
 SUM = re.compile(r"([0-9]{1,30})\+([0-9]{1,30})")
 
 
@@ -33,7 +33,7 @@ def read_summands(row: TaskRow) -> tuple[int, int] | None:
 def read_grade(row: TaskRow) -> int | None:
     """Return digits of the larger number, two at least; None of a task of another kind."""
     numbers = read_summands(row)
-    return max(LEAST_GRADE, len(str(max(numbers)))) if numbers else None
+    return max(MIN_GRADE, len(str(max(numbers)))) if numbers else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
@@ -42,7 +42,7 @@ def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     None where there is no higher grade.
     """
     digits = read_grade(row)
-    if digits is None or digits >= HIGHEST_GRADE:
+    if digits is None or digits >= MAX_GRADE:
         return None
     return build_sum_task(*(draw.randrange(10**digits, 10 ** (digits + 1)) for _ in range(2)))
 

@@ -11,8 +11,8 @@ from typing import Any
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 MANY = (3, 4)  # numbers given
-HIGHEST_GRADE = 6  # numbers given
-LARGEST = 25
+MAX_GRADE = 6  # numbers given
+MAX_NUMBER = 25
 TOO_LARGE = 1_000  # for a target
 SPACE = 900_000
 ASKED = (
@@ -51,7 +51,7 @@ def build_countdown_task(target: int, numbers: Sequence[int]) -> TaskRow:
 def drawn_task(draw: random.Random, counts: Sequence[int] = MANY) -> tuple[list[int], int]:
     """Draw numbers, and a positive whole number that a formula of them equals."""
     while True:
-        numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(counts))]
+        numbers = [draw.randrange(1, MAX_NUMBER + 1) for _ in range(draw.choice(counts))]
         value = Fraction(numbers[0])
         for number in numbers[1:]:
             value = draw.choice((value + number, value - number, value * number, value / number))
@@ -73,7 +73,7 @@ def read_grade(row: TaskRow) -> int | None:
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     """Return other numbers, one more of them; None where there is no higher grade."""
     count = read_grade(row)
-    if count is None or count >= HIGHEST_GRADE:
+    if count is None or count >= MAX_GRADE:
         return None
     numbers, target = drawn_task(draw, (count + 1,))
     return build_countdown_task(target, numbers)

@@ -14,7 +14,7 @@ from apps.tasksets.generators.seen import (
 from apps.tasksets.rows import TaskRow
 
 SIDE = 64  # pixels
-MOST = 3  # shapes in a picture
+MAX_SHAPES = 3  # shapes in a picture
 SIDES = (14, 26)
 SHAPES = ("circle", "square", "triangle")
 QUESTION = 'Draw this picture as SVG, with viewBox="0 0 64 64" on white.'
@@ -28,7 +28,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
     marks = []
-    for box in place_squares(draw, draw.randint(1, MOST), SIDES, SIDE, SIDE):
+    for box in place_squares(draw, draw.randint(1, MAX_SHAPES), SIDES, SIDE, SIDE):
         shape = draw.choice(SHAPES)
         colour = draw.choice(list(COLOURS))
         draw_shape(pen, shape, box, colour)

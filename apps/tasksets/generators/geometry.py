@@ -11,8 +11,8 @@ WIDTH = 160
 HEIGHT = 128  # pixels
 ASIDE = 42
 ABOVE = 20  # left free for the labels
-SMALLEST = 25
-LARGEST = 120  # degrees of an angle
+MIN_ANGLE = 25
+MAX_ANGLE = 120  # degrees of an angle
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
@@ -21,8 +21,8 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
 
 def _draw(draw: random.Random) -> TaskRow:
-    first = draw.randint(SMALLEST, LARGEST)
-    second = draw.randint(SMALLEST, min(LARGEST, 180 - SMALLEST - first))
+    first = draw.randint(MIN_ANGLE, MAX_ANGLE)
+    second = draw.randint(MIN_ANGLE, min(MAX_ANGLE, 180 - MIN_ANGLE - first))
     image, pen = blank(WIDTH, HEIGHT)
     corners = _corners(first, second, draw.random() < 0.5)
     pen.polygon(corners, outline=INK)

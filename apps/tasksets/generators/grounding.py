@@ -17,8 +17,8 @@ from apps.tasksets.generators.seen import (
 from apps.tasksets.rows import TaskRow
 
 SIDE = 112  # pixels
-FEWEST = 2
-MOST = 5  # things in a picture
+MIN_THINGS = 2
+MAX_THINGS = 5  # things in a picture
 SIDES = (18, 40)
 
 
@@ -32,7 +32,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
 def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
-    boxes = place_squares(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
+    boxes = place_squares(draw, draw.randint(MIN_THINGS, MAX_THINGS), SIDES, SIDE, SIDE)
     kinds = draw.sample([(colour, shape) for colour in COLOURS for shape in SHAPES], len(boxes))
     colour, shape = kinds[0]
     draw_shape(pen, shape, boxes[0], colour)

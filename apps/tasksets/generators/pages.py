@@ -10,8 +10,8 @@ from apps.tasksets.pages import HEIGHT, WIDTH, render_page, require_renderer
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.tone_language import FEW_OBJECTS
 
-LEAST = 2
-MOST = 3  # parts of a page
+MIN_PARTS = 2
+MAX_PARTS = 3  # parts of a page
 PAPERS = ("#ffffff", "#f5ebd7", "#e1eefa", "#e8f5e8")
 ACTIONS = ("Buy", "Send", "Save", "Open", "Cancel", "Sign in", "Search", "Share")
 QUESTION = (
@@ -31,7 +31,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
 
 def _draw(draw: random.Random) -> TaskRow:
-    parts = draw.sample(sorted(PARTS), draw.randint(LEAST, MOST))
+    parts = draw.sample(sorted(PARTS), draw.randint(MIN_PARTS, MAX_PARTS))
     body = "\n".join(PARTS[part](draw) for part in parts)
     html = (
         "<!doctype html>\n<html><head><style>body { margin: 8px; background:"

@@ -15,7 +15,7 @@ from apps.tasksets.messages import Part, picture_part
 from apps.tasksets.pictures import encode_drawn
 from apps.tasksets.rows import TaskRow
 
-MOST = 100_000  # pictures of one set
+MAX_PICTURES = 100_000  # pictures of one set
 TRIES = 1_000  # drawings looked at in a row without one that is new
 COLOURS = {
     "red": (214, 39, 40),
@@ -52,8 +52,8 @@ def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> 
 
     Raises ValueError when there are too few.
     """
-    if not 0 < size <= MOST:
-        raise ValueError(f"size must be from 1 to {MOST}, not {size}")
+    if not 0 < size <= MAX_PICTURES:
+        raise ValueError(f"size must be from 1 to {MAX_PICTURES}, not {size}")
     seen_keys: set[tuple] = set()
     last = 0
     for number in itertools.count():

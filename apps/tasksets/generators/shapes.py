@@ -15,8 +15,8 @@ from apps.tasksets.generators.seen import (
 from apps.tasksets.rows import TaskRow
 
 SIDE = 96  # pixels
-FEWEST = 3
-MOST = 9  # things in a picture
+MIN_THINGS = 3
+MAX_THINGS = 9  # things in a picture
 SIDES = (12, 20)
 
 
@@ -42,7 +42,7 @@ def _draw(draw: random.Random) -> TaskRow:
         for other_colour, other_shape in other_kinds
         if other_colour == colour or other_shape == shape
     ]
-    boxes = place_squares(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
+    boxes = place_squares(draw, draw.randint(MIN_THINGS, MAX_THINGS), SIDES, SIDE, SIDE)
     count = draw.randint(0, len(boxes))
     for place, box in enumerate(boxes):
         kind = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 DIGITS = 5
-HIGHEST_GRADE = 20  # digits
+MAX_GRADE = 20  # digits
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
@@ -32,6 +32,6 @@ def read_grade(row: TaskRow) -> int | None:
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
     """Return other digits, one more of them; None where there is no higher grade."""
     count = read_grade(row)
-    if count is None or count >= HIGHEST_GRADE:
+    if count is None or count >= MAX_GRADE:
         return None
     return build_sort_task("".join(draw.choice("0123456789") for _ in range(count + 1)))

@@ -54,7 +54,7 @@ def _instructed(row: Row, taking: RowReading) -> Row:
 
 # -- grids -----------------------------------------------------------------------------------------
 
-LARGEST = 30  # rows and columns
+MAX_SIDE = 30  # rows and columns
 ASKED = (
     "Each input grid becomes its output grid by the same rule. Find the rule, and apply it to the "
     "test input. Write the output grid as a list of rows in JSON{several}."
@@ -94,7 +94,7 @@ def _pairs(value: Any, field: str) -> list[tuple[list[list[int]], list[list[int]
         for name, grid in zip(("input", "output"), grids, strict=True):
             if not is_grid(grid):
                 raise NotThisLayout(
-                    f"{field}.{place}.{name}: must be 1 to {LARGEST} rows of as many whole "
+                    f"{field}.{place}.{name}: must be 1 to {MAX_SIDE} rows of as many whole "
                     "numbers from 0 to 9"
                 )
         pairs.append((grids[0], grids[1]))
@@ -103,9 +103,9 @@ def _pairs(value: Any, field: str) -> list[tuple[list[list[int]], list[list[int]
 
 def is_grid(value: object) -> bool:
     """Tell whether the value is a rectangle of colours."""
-    if not isinstance(value, list) or not 0 < len(value) <= LARGEST:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_SIDE:
         return False
-    if not all(isinstance(line, list) and 0 < len(line) <= LARGEST for line in value):
+    if not all(isinstance(line, list) and 0 < len(line) <= MAX_SIDE for line in value):
         return False
     colours = [colour for line in value for colour in line]
     are_colours = all(is_finite_number(colour) and colour in range(10) for colour in colours)

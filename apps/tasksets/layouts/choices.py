@@ -40,7 +40,7 @@ RIGHT = (
 )
 ROW_OF_CHOICES = re.compile(r"(?:^|,)\s{0,3}([a-j]) \) ")  # MathQA: "a ) 38 , b ) 27 , c ) 30"
 LABELLED = re.compile(r"\(?([A-J])[).:]\s*(\S.*)", re.DOTALL)
-MOST = len("ABCDEFGHIJ")
+MAX_CHOICES = len("ABCDEFGHIJ")
 # Right and wrong answers in columns of their own.
 ASKED_APART = ("Question", "question")
 RIGHT_APART = ("Correct Answer", "correct_answer", "best_answer")
@@ -85,7 +85,7 @@ def _choices(value: object) -> dict[str, str]:
     else:
         return {}
     all_have_text = all(isinstance(text, str) and text.strip() for text in choices.values())
-    return choices if 2 <= len(choices) <= MOST and all_have_text else {}
+    return choices if 2 <= len(choices) <= MAX_CHOICES and all_have_text else {}
 
 
 def _choice(row: Row, taking: RowReading) -> Row:
@@ -156,7 +156,7 @@ def _quality(row: Row, taking: RowReading) -> Row:
     options = decoded(row["options"])
     number = parse_number(row["gold_label"])
     assert is_texts(options) and number is not None  # by `_is_quality`
-    if not 1 <= number <= len(options) <= MOST:
+    if not 1 <= number <= len(options) <= MAX_CHOICES:
         raise NotThisLayout(f"gold_label: must be a number from 1 to {len(options)}")
     texts = dict(zip(string.ascii_uppercase, map(str.strip, options), strict=False))
     question = with_given(row["question"].strip(), row, SHOWN)
@@ -176,7 +176,7 @@ def _has_wrong_answers(row: Row) -> bool:
 def _wrong_columns(row: Row) -> list[str]:
     """Return the columns of wrong answers: the numbered ones, or one that holds a list."""
     for name in WRONG_APART:
-        numbered = [name.format(number) for number in range(1, MOST)]
+        numbered = [name.format(number) for number in range(1, MAX_CHOICES)]
         if present := [column for column in numbered if row.get(column) is not None]:
             return present
     name = first_text(row, WRONG_LISTS)
@@ -198,9 +198,9 @@ def _mixed_choice(row: Row, taking: RowReading) -> Row:
     )
     if not is_texts([right]) or not is_texts(wrong):
         raise NotThisLayout(f"{name}, {columns[0]}: must be texts")
-    if len(wrong) >= MOST:
-        taking.dropped.add(f"{columns[0]} beyond {MOST - 1}")
-        wrong = wrong[: MOST - 1]
+    if len(wrong) >= MAX_CHOICES:
+        taking.dropped.add(f"{columns[0]} beyond {MAX_CHOICES - 1}")
+        wrong = wrong[: MAX_CHOICES - 1]
     question = row[first_text(row, ASKED_APART)]
     meta = read_meta(row, "Record ID", "High-level domain", "Subdomain", "category", "difficulty")
     return _mixed(question, right, wrong, columns[0], meta)
@@ -238,9 +238,9 @@ def _truthful(row: Row, taking: RowReading) -> Row:
         raise NotThisLayout("mc1_targets: must have one choice with the label 1, and others")
     right = texts[labels.index(1)]
     wrong = [text for text, label in zip(texts, labels, strict=True) if label != 1]
-    if len(wrong) >= MOST:
-        taking.dropped.add(f"mc1_targets.choices beyond {MOST}")
-    return _mixed(row["question"], right, wrong[: MOST - 1], "mc1_targets", {})
+    if len(wrong) >= MAX_CHOICES:
+        taking.dropped.add(f"mc1_targets.choices beyond {MAX_CHOICES}")
+    return _mixed(row["question"], right, wrong[: MAX_CHOICES - 1], "mc1_targets", {})
 
 
 # -- choices in columns of their own ---------------------------------------------------------------

@@ -16,7 +16,7 @@ from apps.tasksets.layouts.conversations import decoded
 from apps.tasksets.layouts.questions import read_meta
 
 STATED = re.compile(r"The answer is:?[ \t]*(\S[^\n]*)\s*$")
-LONGEST_STATED = 2_000  # characters at the end of an answer in which its result is looked for
+MAX_STATED_LENGTH = 2_000  # characters at the end of an answer in which its result is looked for
 AROUND = " \t\n$"  # a formula
 
 
@@ -80,12 +80,12 @@ def _has_stated_answer(row: Row) -> bool:
     return (
         isinstance(row.get("query"), str)
         and isinstance(row.get("response"), str)
-        and STATED.search(row["response"][-LONGEST_STATED:]) is not None
+        and STATED.search(row["response"][-MAX_STATED_LENGTH:]) is not None
     )
 
 
 def _stated_answer_task(row: Row, taking: RowReading) -> Row:
-    match = STATED.search(row["response"][-LONGEST_STATED:])
+    match = STATED.search(row["response"][-MAX_STATED_LENGTH:])
     if match is None:
         raise NotThisLayout("response: must end with 'The answer is:' and the answer")
     meta = {"solution": row["response"], **read_meta(row, "type")}

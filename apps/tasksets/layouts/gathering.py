@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from apps.tasksets.layouts.contract import Gathering, Layout, NotThisLayout
 from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
-MOST_TOGETHER = 10_000  # rows that are held at once
+MAX_ROWS_HELD = 10_000  # rows that are held at once
 
 
 def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Record | BadLine]:
@@ -34,7 +34,7 @@ def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Re
 def _follows(waiting: list[Record], record: Record, gathering: Gathering) -> bool:
     key = gathering.key
     has_same_key = key(waiting[0].fields) == key(record.fields)
-    return has_same_key and len(waiting) < MOST_TOGETHER
+    return has_same_key and len(waiting) < MAX_ROWS_HELD
 
 
 def _join_records(records: list[Record], gathering: Gathering) -> Record | BadLine:

@@ -11,7 +11,7 @@ from apps.tasksets.layouts.contract import TASKS, Layout, NotThisLayout, Row, Ro
 from apps.tasksets.layouts.conversations import read_prompt_messages
 from apps.tasksets.layouts.questions import read_meta
 
-LONGEST_SHOWN = 2_000  # characters of a test that a prompt shows
+MAX_SHOWN_LENGTH = 2_000  # characters of a test that a prompt shows
 
 
 def _is_program(row: Row) -> bool:
@@ -76,7 +76,7 @@ def _code_to_show(question: object, answer: dict[str, Any], starter: str) -> str
         function = test.removeprefix("assert").split("(")[0].strip()
     if not function or _is_named(function, question):
         return ""
-    if function in test and len(test) <= LONGEST_SHOWN:
+    if function in test and len(test) <= MAX_SHOWN_LENGTH:
         return f"It must pass this test:\n```python\n{test}\n```"
     return f"The function is called `{function}`."
 

@@ -29,7 +29,7 @@ from apps.tasksets.layouts.conversations import (
 )
 from apps.tasksets.layouts.quality import is_good
 
-LONGEST_DOMAIN = 60
+MAX_DOMAIN_LENGTH = 60
 FINAL = re.compile(r"####[ \t]*(\S[^\n]*)")
 JUDGED = ("problem_is_valid", "solution_is_valid")  # NuminaMath 1.5: Yes, No, Incomplete …
 NO_ANSWERS = frozenset({"proof", "notfound", "not found", "none", ""})
@@ -52,7 +52,7 @@ def domain_name(value: object) -> str:
     if not isinstance(text, str):
         return ""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9_]+", "-", plain).strip("-_")[:LONGEST_DOMAIN].rstrip("-_")
+    return re.sub(r"[^a-z0-9_]+", "-", plain).strip("-_")[:MAX_DOMAIN_LENGTH].rstrip("-_")
 
 
 def last_box(text: str) -> str:

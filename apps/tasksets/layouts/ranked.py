@@ -17,7 +17,7 @@ from apps.tasksets.layouts.contract import (
 )
 from apps.tasksets.layouts.conversations import decoded
 
-MOST_PAIRS = 64  # of one row
+MAX_PAIRS = 64  # of one row
 SUMMARIZE = "Summarize this text."
 
 
@@ -64,11 +64,11 @@ def _answer_lists(row: Row, taking: RowReading) -> list[Row]:
     pairs = [(better, worse) for better in chosen for worse in rejected]
     if not all(text.strip() for text in (*chosen, *rejected)):
         raise NotThisLayout("chosen and rejected: every answer must be text that is not empty")
-    if len(pairs) > MOST_PAIRS:
-        taking.dropped.add(f"pairs of chosen and rejected beyond {MOST_PAIRS}")
+    if len(pairs) > MAX_PAIRS:
+        taking.dropped.add(f"pairs of chosen and rejected beyond {MAX_PAIRS}")
     return [
         {"prompt": prompt, "chosen": better, "rejected": worse}
-        for better, worse in pairs[:MOST_PAIRS]
+        for better, worse in pairs[:MAX_PAIRS]
     ]
 
 

@@ -4,13 +4,13 @@ Markup is hostile, as a policy writes it. It is parsed, and rewritten from an al
 the renderer sees any of it.
 """
 
-from apps.tasksets.pages.cleaning import LONGEST, MOST_ELEMENTS, cleaned
+from apps.tasksets.pages.cleaning import MAX_ELEMENTS, MAX_MARKUP_LENGTH, cleaned
 from apps.tasksets.pages.refusals import NoPage, NoRenderer
 from apps.tasksets.pages.rendering import (
     HEIGHT,
-    LONGEST_SIDE,
+    MAX_SIDE,
+    MIN_SIDE,
     PACKAGES,
-    SHORTEST_SIDE,
     WIDTH,
     render_page,
     require_renderer,
@@ -18,11 +18,11 @@ from apps.tasksets.pages.rendering import (
 
 __all__ = [
     "HEIGHT",
-    "LONGEST",
-    "LONGEST_SIDE",
-    "MOST_ELEMENTS",
+    "MAX_ELEMENTS",
+    "MAX_MARKUP_LENGTH",
+    "MAX_SIDE",
+    "MIN_SIDE",
     "PACKAGES",
-    "SHORTEST_SIDE",
     "WIDTH",
     "NoPage",
     "NoRenderer",

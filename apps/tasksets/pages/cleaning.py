@@ -11,11 +11,11 @@ from xml.etree.ElementTree import Element
 from apps.tasksets.pages import styles
 from apps.tasksets.pages.refusals import NoPage
 
-LONGEST = 20_000  # characters of markup
-MOST_ELEMENTS = 500
+MAX_MARKUP_LENGTH = 20_000  # characters of markup
+MAX_ELEMENTS = 500
 DEEPEST = 32
-MOST_MARKS = 4 * MOST_ELEMENTS  # of "<": counted before anything is parsed
-MOST_SPANNED = 50  # rows or columns that one cell takes
+MAX_MARKS = 4 * MAX_ELEMENTS  # of "<": counted before anything is parsed
+MAX_SPANNED = 50  # rows or columns that one cell takes
 ELEMENTS = frozenset(
     {
         "html",
@@ -107,10 +107,10 @@ def cleaned(html: str) -> str:
 
     Raises NoPage.
     """
-    if len(html) > LONGEST:
-        raise NoPage(f"longer than {LONGEST} characters")
-    if html.count("<") > MOST_MARKS:
-        raise NoPage(f"more than {MOST_MARKS} tags")
+    if len(html) > MAX_MARKUP_LENGTH:
+        raise NoPage(f"longer than {MAX_MARKUP_LENGTH} characters")
+    if html.count("<") > MAX_MARKS:
+        raise NoPage(f"more than {MAX_MARKS} tags")
     try:
         return _Page(_parsed(html)).written()
     except RecursionError:
@@ -169,8 +169,8 @@ class _Page:
 
     def _count(self) -> None:
         self.elements += 1
-        if self.elements > MOST_ELEMENTS:
-            raise NoPage(f"more than {MOST_ELEMENTS} elements")
+        if self.elements > MAX_ELEMENTS:
+            raise NoPage(f"more than {MAX_ELEMENTS} elements")
 
 
 def _append_text(parent: Element, words: str | None) -> None:
@@ -189,8 +189,8 @@ def _attributes(element: Element) -> dict[str, str]:
         stripped = element.get(name, "").strip()
         if not stripped.isdecimal():
             continue
-        if len(stripped) > 9 or int(stripped) > MOST_SPANNED:
-            raise NoPage(f"{name}={stripped[:12]} is too large; at most {MOST_SPANNED}")
+        if len(stripped) > 9 or int(stripped) > MAX_SPANNED:
+            raise NoPage(f"{name}={stripped[:12]} is too large; at most {MAX_SPANNED}")
         attributes[name] = stripped
     if element.tag == "a" and element.get("href") is not None:
         attributes["href"] = "#"  # it looks like a link, and leads nowhere

@@ -20,8 +20,8 @@ from apps.tasksets.pages.refusals import NoPage, NoRenderer
 
 WIDTH = 224
 HEIGHT = 168  # pixels of the window, unless told
-SHORTEST_SIDE = 32
-LONGEST_SIDE = 1024
+MIN_SIDE = 32
+MAX_SIDE = 1024
 CPU_S = 4.0  # of processor time for a page: a hundred times what an ordinary one takes
 # of processor time later it is told again: Python swallows what is raised where it clears something
 # up

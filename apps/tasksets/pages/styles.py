@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 
 from apps.tasksets.pages.refusals import NoPage
 
-MOST_RULES = 200
+MAX_RULES = 200
 DEEPEST = 8  # brackets in brackets
-LONGEST_SELECTOR = 200  # characters of a rule's selectors: each is held against each element
-LARGEST = 10_000  # of a number, whatever its unit
-LARGEST_RELATIVE = 50  # of a size that counts from the font's: elements in elements multiply it
-MOST_TRACKS = 50  # that `repeat` makes
+MAX_SELECTOR_LENGTH = 200  # characters of a rule's selectors: each is held against each element
+MAX_NUMBER = 10_000  # of a number, whatever its unit
+MAX_RELATIVE_SIZE = 50  # of a size that counts from the font's: elements in elements multiply it
+MAX_TRACKS = 50  # that `repeat` makes
 SIDES = ("top", "right", "bottom", "left")
 PROPERTIES = frozenset(
     {
@@ -155,8 +155,8 @@ def rendered_rules(css: str) -> str:
     """Return the rules of a <style> element that are rendered, without any "<". Raises NoPage."""
     import tinycss2
 
-    if css.count("{") > MOST_RULES:
-        raise NoPage(f"more than {MOST_RULES} style rules")
+    if css.count("{") > MAX_RULES:
+        raise NoPage(f"more than {MAX_RULES} style rules")
     rules = _allowed_rules(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
     # An escape in a string is written out as its character: nothing may end the element that this
     # is put into.
@@ -196,8 +196,8 @@ def _selectors(prelude: list) -> str:
     if any(node.type in ("url", "error", "{} block") for node in _walk_nodes(prelude)):
         return ""
     selector = tinycss2.serialize(prelude).strip()
-    if len(selector) > LONGEST_SELECTOR:
-        raise NoPage(f"selectors longer than {LONGEST_SELECTOR} characters")
+    if len(selector) > MAX_SELECTOR_LENGTH:
+        raise NoPage(f"selectors longer than {MAX_SELECTOR_LENGTH} characters")
     return selector
 
 
@@ -235,14 +235,14 @@ def _is_value(name: str, value: list) -> bool:
 
 def _require_small(node) -> None:
     unit = node.lower_unit if node.type == "dimension" else ""
-    largest = LARGEST_RELATIVE if unit in RELATIVE_UNITS else LARGEST
+    largest = MAX_RELATIVE_SIZE if unit in RELATIVE_UNITS else MAX_NUMBER
     if not math.isfinite(node.value) or abs(node.value) > largest:
         raise NoPage(f"{node.representation[:20]}{unit[:10]} is too large; at most {largest}")
 
 
 def _require_few_tracks(repeat) -> None:
-    if any(node.type == "number" and node.value > MOST_TRACKS for node in repeat.arguments):
-        raise NoPage(f"repeat() with more than {MOST_TRACKS} tracks")
+    if any(node.type == "number" and node.value > MAX_TRACKS for node in repeat.arguments):
+        raise NoPage(f"repeat() with more than {MAX_TRACKS} tracks")
 
 
 def _walk_nodes(nodes: Iterable) -> Iterator:

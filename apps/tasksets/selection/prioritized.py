@@ -9,7 +9,7 @@ from apps.tasksets.selection.chance import below, unit
 from apps.tasksets.selection.stock import Stock
 
 AHEAD = 16  # candidates of a draw whose rates are looked up together
-MOST_TRIES = 10_000
+MAX_TRIES = 10_000
 
 # Success rates of those of these tasks that have been tried.
 Rates = Callable[[Iterable[int]], Mapping[int, float]]
@@ -57,7 +57,7 @@ def _choose_task(
     floor: float,
     prior: float,
 ) -> int:
-    for n in range(MOST_TRIES):
+    for n in range(MAX_TRIES):
         if n % AHEAD == 0:
             ask(_candidate(stock, seed, draw, later) for later in range(n, n + AHEAD))
         index = _candidate(stock, seed, draw, n)

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from apps.tasksets.selection.chance import below
 
-MOST_TRIES = 1_000
+MAX_TRIES = 1_000
 
 
 class Stock:
@@ -57,7 +57,7 @@ class Stock:
 
         It depends on the key alone; at least one index must be left.
         """
-        for n in range(MOST_TRIES):
+        for n in range(MAX_TRIES):
             index = below(self.size, *key, n)
             if not self.refuses(index) and index not in without:
                 return index

@@ -28,7 +28,7 @@ from apps.tasksets.sources.jsonl import JsonLines
 from apps.tasksets.sources.names import format_by_name
 from apps.tasksets.sources.parquet import MAGIC as PARQUET
 from apps.tasksets.sources.parquet import Parquet
-from apps.tasksets.sources.records import LONGEST_LINE, NotReadable, Source
+from apps.tasksets.sources.records import MAX_LINE_BYTES, NotReadable, Source
 from apps.tasksets.sources.streams import detect_compression, first_bytes
 from apps.tasksets.sources.tables import CompressedTable
 
@@ -49,7 +49,7 @@ def guess_format(path: Path) -> str:
 
     Raises NotReadable.
     """
-    first = first_bytes(path, LONGEST_LINE + 2)
+    first = first_bytes(path, MAX_LINE_BYTES + 2)
     if first.startswith(PARQUET):
         return "parquet"
     if is_arrow(first):

@@ -31,8 +31,8 @@ from apps.tasksets.sources.streams import detect_compression
 ROOT = Path(__file__).resolve().parents[3]
 CHILD = "apps.tasksets.sources.apart_child"
 LESSONS_CPU_S = 300  # processor seconds for a file that a request waits for
-LONGEST_REASON = 1_000  # characters of what is wrong with a row
-LONGEST_HEAD = 16 * LONGEST_REASON  # bytes: JSON writes a character as up to twelve
+MAX_REASON_LENGTH = 1_000  # characters of what is wrong with a row
+MAX_HEAD_BYTES = 16 * MAX_REASON_LENGTH  # bytes: JSON writes a character as up to twelve
 
 
 def source_of_file(
@@ -99,7 +99,7 @@ class ConfinedSource:
 
     def _records(self, stream: IO[bytes]) -> Iterator[Record | BadLine]:
         """Yield the rows that the child writes as `encode_record` writes them."""
-        while head := stream.readline(LONGEST_HEAD):
+        while head := stream.readline(MAX_HEAD_BYTES):
             number, size, reason, decodes_columns, share = strict_json.decode_json(head)
             raw = stream.read(size)
             if len(raw) < size:  # the child ended; its exit status says why
@@ -123,7 +123,7 @@ def encode_record(record: Record | BadLine, share: float) -> bytes:
     The head is `[number, bytes of the row, why it is bad or null, whether columns hold JSON, share
     of the file that is read]`.
     """
-    reason = record.reason[:LONGEST_REASON] if isinstance(record, BadLine) else None
+    reason = record.reason[:MAX_REASON_LENGTH] if isinstance(record, BadLine) else None
     raw = record.raw or (record.excerpt.encode() if isinstance(record, BadLine) else b"")
     decodes_columns = isinstance(record, Record) and record.decodes_columns
     head = [record.number, len(raw), reason, decodes_columns, round(share, 6)]

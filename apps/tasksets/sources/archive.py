@@ -13,8 +13,8 @@ from apps.tasksets.sources.names import format_by_name
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
 
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-MOST_BYTES = 4 * 1000 * 1000 * 1000  # of all files together, unpacked
-MOST_FILES = 10_000
+MAX_BYTES = 4 * 1000 * 1000 * 1000  # of all files together, unpacked
+MAX_FILES = 10_000
 PIECE = 1 << 20
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
@@ -66,9 +66,9 @@ def unpack_archive(packed: Path, into: Path) -> int:
                 with archive.open(member) as source, target.open("xb") as stream:
                     for piece in iter(lambda: source.read(PIECE), b""):
                         total += len(piece)
-                        if total > MOST_BYTES:
+                        if total > MAX_BYTES:
                             raise NotReadable(
-                                f"the unpacked archive is larger than {MOST_BYTES / 1e9:.0f} "
+                                f"the unpacked archive is larger than {MAX_BYTES / 1e9:.0f} "
                                 "GB; use manage.py for larger ones"
                             )
                         stream.write(piece)
@@ -90,8 +90,8 @@ def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipI
     ]
     if not data:
         raise NotReadable("the archive contains no data file")
-    if len(data) > MOST_FILES:
-        raise NotReadable(f"the archive has {len(data):,} data files; the limit is {MOST_FILES:,}")
+    if len(data) > MAX_FILES:
+        raise NotReadable(f"the archive has {len(data):,} data files; the limit is {MAX_FILES:,}")
     return _require_safe(data)
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from apps.tasksets.sources.jsonl import iterate_lines
 from apps.tasksets.sources.records import (
-    LONGEST_LINE,
+    MAX_LINE_BYTES,
     BadLine,
     NotReadable,
     Record,
@@ -30,7 +30,7 @@ from apps.tasksets.sources.streams import TextStream
 SEPARATORS = ",;\t|"
 NAMED_SEPARATOR = re.compile(rb"\"?sep=([,;\t|])\"?[\r\n]*", re.IGNORECASE)
 csv.field_size_limit(
-    LONGEST_LINE
+    MAX_LINE_BYTES
 )  # characters; a quote that is never closed swallows no more than these
 
 
@@ -105,7 +105,7 @@ class Rows:
                 yield self._bad_line(f"{error}{self._swallowed_lines}")
                 continue
             if self.is_cut:
-                yield self._bad_line(f"longer than {LONGEST_LINE} bytes")
+                yield self._bad_line(f"longer than {MAX_LINE_BYTES} bytes")
             elif row:
                 yield row
 
@@ -120,8 +120,8 @@ class Rows:
 
     def _texts(self, stream: BinaryIO) -> Iterator[str]:
         for raw in iterate_lines(stream):
-            self.is_cut |= len(raw.rstrip(b"\r\n")) > LONGEST_LINE
-            self.first = self.first or raw[:LONGEST_LINE]
+            self.is_cut |= len(raw.rstrip(b"\r\n")) > MAX_LINE_BYTES
+            self.first = self.first or raw[:MAX_LINE_BYTES]
             yield raw.decode(errors="surrogateescape")
 
 

@@ -18,7 +18,7 @@ from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
 DICT = "dataset_dict.json"
 STATE = "state.json"
 SPLITS = ("train", "test", "validation", "valid", "dev", "eval")
-LARGEST_STATE = 16 << 20  # bytes
+MAX_STATE_BYTES = 16 << 20  # bytes
 OURS = ("dataset_info.json", "dataset_infos.json", DICT, STATE)  # files about the data
 
 
@@ -96,7 +96,7 @@ def _arrow_files(path: Path, split: str) -> list[Path]:
 def _read_listing(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
     file = _part(file.parent, file.name, contained_file)
     try:
-        document = strict_json.read_json_file(file, LARGEST_STATE)
+        document = strict_json.read_json_file(file, MAX_STATE_BYTES)
     except strict_json.NotStrictJson as error:
         raise NotReadable(f"{file.name}: {error}") from None
     entries = document.get(key) if isinstance(document, dict) else None

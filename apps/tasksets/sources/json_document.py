@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record, decode_record
+from apps.tasksets.sources.records import (
+    MAX_LINE_BYTES,
+    BadLine,
+    NotReadable,
+    Record,
+    decode_record,
+)
 from apps.tasksets.sources.streams import PIECE, TextStream
 
 # Keys of a document under which data sets keep their rows.
@@ -174,8 +180,8 @@ class _Splitter:
             yield from self._end_row()
 
     def _keep(self, piece: bytes) -> None:
-        if len(self.row) <= LONGEST_LINE:
-            self.row += piece[: LONGEST_LINE + 1 - len(self.row)]
+        if len(self.row) <= MAX_LINE_BYTES:
+            self.row += piece[: MAX_LINE_BYTES + 1 - len(self.row)]
         if self.depth == 1 and self.base == 0 and self.in_text and len(self.text) < 100:
             self.text += piece
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine, Record, decode_record
+from apps.tasksets.sources.records import MAX_LINE_BYTES, BadLine, Record, decode_record
 from apps.tasksets.sources.streams import BYTE_ORDER_MARK, TextStream
 
 
@@ -36,8 +36,8 @@ def iterate_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
     One that is too long comes cut just behind the limit, its rest is skipped.
     """
-    while raw := stream.readline(LONGEST_LINE + 2):
+    while raw := stream.readline(MAX_LINE_BYTES + 2):
         piece = raw
-        while len(piece) > LONGEST_LINE and not piece.endswith(b"\n"):
-            piece = stream.readline(LONGEST_LINE + 2)
+        while len(piece) > MAX_LINE_BYTES and not piece.endswith(b"\n"):
+            piece = stream.readline(MAX_LINE_BYTES + 2)
         yield raw

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from apps.accounts import strict_json
 
-LONGEST_LINE = 1 << 20  # bytes, of a row of another format as JSON
-MOST_COLUMNS = 2_000  # of a table
+MAX_LINE_BYTES = 1 << 20  # bytes, of a row of another format as JSON
+MAX_COLUMNS = 2_000  # of a table
 EXCERPT = 120  # characters of a bad line that are kept
 PICTURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 # a column of a table whose name ends so holds JSON, and is known by what stands before it
@@ -66,8 +66,8 @@ class Source(Protocol):
 def decode_record(number: int, raw: bytes) -> Record | BadLine:
     """Decode these bytes as a JSON object; return a BadLine with the reason if they are none."""
     try:
-        if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
-            raise strict_json.NotStrictJson(f"longer than {LONGEST_LINE} bytes")
+        if len(raw.rstrip(b"\r\n")) > MAX_LINE_BYTES:
+            raise strict_json.NotStrictJson(f"longer than {MAX_LINE_BYTES} bytes")
         fields = strict_json.decode_json(raw)
         if isinstance(fields, list) and fields and all(isinstance(item, dict) for item in fields):
             fields = {str(place): item for place, item in enumerate(fields)}
@@ -110,8 +110,8 @@ def _decoded(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def require_distinct(names: list[str]) -> None:
     """Raise NotReadable where two columns of a table have one name, or where there are too many."""
-    if len(names) > MOST_COLUMNS:
-        raise NotReadable(f"the file has {len(names):,} columns; the limit is {MOST_COLUMNS:,}")
+    if len(names) > MAX_COLUMNS:
+        raise NotReadable(f"the file has {len(names):,} columns; the limit is {MAX_COLUMNS:,}")
     counts = Counter(name.removesuffix(AS_JSON) for name in names)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise NotReadable(f"several columns are named {', '.join(map(repr, repeated[:5]))}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 # Of one compressed file, unpacked. A few kilobytes can unpack to any amount.
-MOST_UNPACKED = 4 * 1000 * 1000 * 1000
+MAX_UNPACKED_BYTES = 4 * 1000 * 1000 * 1000
 PIECE = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAGIC = {
@@ -112,9 +112,9 @@ class Text(io.RawIOBase):
             )
             raise NotReadable(f"{what}: {public_text(error)}") from None
         self._unpacked += len(piece)
-        if self._compression and self._unpacked > MOST_UNPACKED:
+        if self._compression and self._unpacked > MAX_UNPACKED_BYTES:
             raise NotReadable(
-                f"the unpacked file is larger than {MOST_UNPACKED / 1e9:g} GB; split it into "
+                f"the unpacked file is larger than {MAX_UNPACKED_BYTES / 1e9:g} GB; split it into "
                 "smaller files"
             )
         return piece

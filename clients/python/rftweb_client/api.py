@@ -31,9 +31,9 @@ from rftweb_client.problems import NotNow, Problem, Unreachable, read_problem, r
 ROOT = "/api/v1/"
 ANSWER_S = 30.0  # seconds for a response, besides what it was asked to wait
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 10.0  # if the response does not say when to retry
+MAX_PAUSE_S = 10.0  # if the response does not say when to retry
 POLL_S = 1.0
-MOST_REWARDS = 1_000  # per request
+MAX_REWARDS = 1_000  # per request
 LOST = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
@@ -160,9 +160,9 @@ class Api:
         """
         body = [asdict(reward) for reward in rewards]
         results = []
-        for first in range(0, len(body), MOST_REWARDS):
+        for first in range(0, len(body), MAX_REWARDS):
             answer = await self.ask(
-                "POST", "rewards/", {"rewards": body[first : first + MOST_REWARDS]}, has_key=True
+                "POST", "rewards/", {"rewards": body[first : first + MAX_REWARDS]}, has_key=True
             )
             results += [read_document(RewardResult, result) for result in answer["results"]]
         return results
@@ -232,7 +232,7 @@ class Api:
             if time.monotonic() + rest_s > ends:
                 raise refusal
             await self.wire.pause(rest_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
 
 def _or(said_s: float | None, usual_s: float) -> float:

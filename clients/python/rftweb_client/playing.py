@@ -11,7 +11,7 @@ from rftweb_client.api import POLL_S, Api
 from rftweb_client.documents import Episode, Observation, Settings, Task
 from rftweb_client.problems import Gone, NotNow, Problem, Unreachable
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ async def _play_one(api: Api, game: Plays, episode: Episode) -> None:
     except Exception as broken:
         with suppress(Problem):
             await api.result(
-                episode.id, "failed", reason=f"{type(broken).__name__}: {broken}"[:LONGEST_REASON]
+                episode.id,
+                "failed",
+                reason=f"{type(broken).__name__}: {broken}"[:MAX_REASON_LENGTH],
             )
         raise
 

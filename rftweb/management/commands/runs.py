@@ -26,7 +26,7 @@ from rftweb.management.run_report import describe_run, latest
 
 POLL_S = 0.5
 LISTED = 50
-LARGEST_COUNT = 1_000_000  # of rows that a command lists or copies
+MAX_COUNT = 1_000_000  # of rows that a command lists or copies
 RUN = "slug of the run, or PROJECT/RUN"
 VERBS = {
     "start": "start sampling and training",
@@ -299,8 +299,8 @@ def _add_create(verbs: _SubParsersAction) -> ArgumentParser:
 
 
 def _require_count(most: int) -> None:
-    if not 1 <= most <= LARGEST_COUNT:
-        raise CommandError(f"--most: is {most}; it must be from 1 to {LARGEST_COUNT}")
+    if not 1 <= most <= MAX_COUNT:
+        raise CommandError(f"--most: is {most}; it must be from 1 to {MAX_COUNT}")
 
 
 def _add_list(verbs: _SubParsersAction) -> ArgumentParser:

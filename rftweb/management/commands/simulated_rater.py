@@ -31,11 +31,11 @@ RATINGS = "/api/v1/ratings/"
 CLAIM = "/api/v1/rating-queue/claim/"
 SLOT = "/api/v1/rating-slots/{}/"
 WEB_ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
-LONGEST_WAIT_S = 86_400
+MAX_WAIT_S = 86_400
 LOOK_S = 0.3
 OUTAGE_S = 1.0
 REQUEST_S = 20.0
-MOST_CLAIMED = 20
+MAX_CLAIMED = 20
 CONFLICT = 409
 
 
@@ -49,13 +49,13 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--grace",
-            type=number_between(0, LONGEST_WAIT_S),
+            type=number_between(0, MAX_WAIT_S),
             default=Patience.nobody_there,
             help="seconds to wait for people first",
         )
         parser.add_argument(
             "--patience",
-            type=number_between(0, LONGEST_WAIT_S),
+            type=number_between(0, MAX_WAIT_S),
             default=Patience.somebody_there,
             help="seconds to wait while a person is rating",
         )
@@ -96,7 +96,7 @@ class Rater:
             if ratings:
                 self._send(ratings)
             for run, count in due_claims(user, self.patience).items():
-                self._decide(run, min(count, MOST_CLAIMED))
+                self._decide(run, min(count, MAX_CLAIMED))
             self.is_away = False
             return LOOK_S
         except urllib.error.HTTPError as error:

@@ -43,8 +43,8 @@ from rftweb.management.taskset_files import (
 from rftweb.management.taskset_harder import add_harder, create_harder_taskset
 from rftweb.management.taskset_rewrite import add_rewrite, create_rewritten_taskset
 
-MOST_TRIES = 1_000
-LONGEST_NAME = 60  # characters of a scale's name
+MAX_TRIES = 1_000
+MAX_NAME_LENGTH = 60  # characters of a scale's name
 THRESHOLDS = {
     "agree": "submissions that must give the same output for a case",
     "admit": "submissions that must pass all kept cases",
@@ -192,8 +192,8 @@ class Command(BaseCommand):
     def _guesses(self, options: dict) -> None:
         project = project_named(options["project"])
         taskset, run, policy = _find_guesser(project, options)
-        if not 1 <= options["tries"] <= MOST_TRIES:
-            raise CommandError(f"--tries: must be from 1 to {MOST_TRIES}")
+        if not 1 <= options["tries"] <= MAX_TRIES:
+            raise CommandError(f"--tries: must be from 1 to {MAX_TRIES}")
         if _guess(taskset, policy, run, options):
             raise CommandError("the check was interrupted; run the command again to continue")
         if options["to"]:
@@ -323,16 +323,16 @@ def _find_guesser(project: Project, options: dict) -> tuple[Taskset, Run | None,
 
 
 def _require_bounds(options: dict) -> None:
-    if not 1 <= options["samples"] <= MOST_TRIES:
-        raise CommandError(f"--samples: must be from 1 to {MOST_TRIES}")
+    if not 1 <= options["samples"] <= MAX_TRIES:
+        raise CommandError(f"--samples: must be from 1 to {MAX_TRIES}")
     if not 0 < options["temperature"] <= 5:
         raise CommandError("--temperature: must be above 0, up to 5")
     if options["max_tokens"] < 1:
         raise CommandError("--max-tokens: must be 1 or more")
     if options["otherwise"] is not None and not 0 <= options["otherwise"] <= 1:
         raise CommandError("--otherwise: must be from 0 to 1")
-    if not 1 <= len(options["name"]) <= LONGEST_NAME:
-        raise CommandError(f"--name: must have 1 to {LONGEST_NAME} characters")
+    if not 1 <= len(options["name"]) <= MAX_NAME_LENGTH:
+        raise CommandError(f"--name: must have 1 to {MAX_NAME_LENGTH} characters")
 
 
 def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:

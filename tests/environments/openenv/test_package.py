@@ -18,7 +18,7 @@ from tests.openenv_process import PYTHON
 from tests.streaming.conftest import serve  # noqa: F401
 
 OUTSIDE = Path(__file__).with_name("outside.py")
-MOST_S = 180  # its package imports slowly
+MAX_SECONDS = 180  # its package imports slowly
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,7 +44,7 @@ def test_package_client_plays_episodes_and_its_validator_passes(
     address, guessing, secret, tmp_path, eventually
 ):
     ran = subprocess.run(
-        [PYTHON, OUTSIDE, address, secret], capture_output=True, text=True, timeout=MOST_S
+        [PYTHON, OUTSIDE, address, secret], capture_output=True, text=True, timeout=MAX_SECONDS
     )
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout.splitlines()[-1])
@@ -84,7 +84,7 @@ def _require_valid(address: str, secret: str, folder: Path) -> None:
         command,
         capture_output=True,
         text=True,
-        timeout=MOST_S,
+        timeout=MAX_SECONDS,
         env={**os.environ, "NETRC": str(netrc)},
     )
     report = json.loads(ran.stdout)

@@ -215,8 +215,8 @@ def test_large_file_is_never_held_whole_in_memory(played, project, policy, tmp_p
 
 
 def test_overlong_line_is_rejected_without_reading_it_whole(project, policy, tmp_path, monkeypatch):
-    monkeypatch.setattr(looking, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(looking, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     (tmp_path / "bad.jsonl").write_bytes(b"x" * (3 << 20) + b"\n{\n")
     with pytest.raises(BadEpisodes) as refused:
         import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))

@@ -8,8 +8,8 @@ import pytest
 
 from apps.feedback.rater_model import audits as metrics
 from apps.feedback.rater_model.audits import (
-    FEWEST,
     GAP,
+    MIN_AUDITS,
     RECENT,
     Accuracy,
     Audit,
@@ -66,7 +66,7 @@ def test_share_of_right_comparisons_is_counted_with_an_interval():
 @pytest.mark.parametrize(
     ("share", "decisions", "shown"),
     [
-        (0.9, FEWEST - 1, Light.NONE),
+        (0.9, MIN_AUDITS - 1, Light.NONE),
         (0.69, 30, Light.RED),
         (0.70, 30, Light.AMBER),
         (0.79, 30, Light.AMBER),

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from apps.pipelines.data_juicer.process import CHILD, LONGEST_REPLY, FilterProcess, NoAnswer
+from apps.pipelines.data_juicer.process import CHILD, MAX_REPLY_LENGTH, FilterProcess, NoAnswer
 from apps.rewards.sandbox import seccomp
 from tests.pipelines.data_juicer.conftest import ANSWERS
 
@@ -119,7 +119,7 @@ def test_invalid_output_is_not_accepted_and_ends_the_process(interpreter, proces
 
 def test_endless_reply_is_cut_off(interpreter, process):
     interpreter("print('{}', flush=True)\ninput()\nwhile True: print('x' * 1000, end='')")
-    with pytest.raises(NoAnswer, match=f"longer than {LONGEST_REPLY} bytes"):
+    with pytest.raises(NoAnswer, match=f"longer than {MAX_REPLY_LENGTH} bytes"):
         said(process, "poison")
 
 

@@ -18,7 +18,7 @@ from workers.algorithms.kl import kl_loss
 from workers.algorithms.losses import LOSSES, dpo, kto
 from workers.algorithms.tokens import Tokens, Window
 
-MOST_TOKENS = 9
+MAX_TOKENS = 9
 ACCELERATOR = SimpleNamespace(
     num_processes=1,
     device=torch.device("cpu"),
@@ -41,7 +41,7 @@ def trainer(tokens: Tokens, **changes) -> SimpleNamespace:
         "epsilon_low": 0.2,
         "epsilon_high": 0.2,
         "use_vllm": False,
-        "max_completion_length": MOST_TOKENS,
+        "max_completion_length": MAX_TOKENS,
         "current_gradient_accumulation_steps": 1,
         "_entropy_bonus_enabled": False,
     }
@@ -83,7 +83,7 @@ def ours(tokens: Tokens, name: str, mode: str, **options) -> torch.Tensor:
         LOSSES[name](tokens, **options).values,
         tokens.mask,
         mode,
-        Window.of(tokens.mask, width=MOST_TOKENS),
+        Window.of(tokens.mask, width=MAX_TOKENS),
     )
 
 

@@ -58,14 +58,14 @@ def test_movement_of_a_large_tensor_is_estimated_from_bands(tmp_path, base, monk
         folder.mkdir()
         (folder / "manifest.json").write_bytes((base / "manifest.json").read_bytes())
         save_file({"model.layers.3.mlp.weight": rows_of * factor}, folder / "model.safetensors")
-    monkeypatch.setattr(measuring, "MOST_NUMBERS", 1024)
+    monkeypatch.setattr(measuring, "MAX_NUMBERS", 1024)
     found = movement(tmp_path / "new", tmp_path / "old")
     assert found["sampled"] is True
     assert found["groups"] == [["layer 3", pytest.approx(0.1, rel=1e-3)]]
 
 
 def test_bands_cover_the_first_and_the_last_row(monkeypatch):
-    monkeypatch.setattr(measuring, "MOST_NUMBERS", 800)
+    monkeypatch.setattr(measuring, "MAX_NUMBERS", 800)
     found = bands((1000, 10))
     assert (found[0], found[-1]) == ((0, 10), (990, 1000))
     assert len(found) == 8

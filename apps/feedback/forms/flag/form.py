@@ -10,7 +10,7 @@ from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.ranking.form import MANY
 from apps.feedback.forms.words import one_of, required, words
 
-LONGEST_REASON = 300  # characters, as a reward without a value keeps of its reason
+MAX_REASON_LENGTH = 300  # characters, as a reward without a value keeps of its reason
 
 
 class Flag(Form):
@@ -22,7 +22,9 @@ class Flag(Form):
         if not required(raw, "reason", problems, "a short text about what is broken"):
             return {}
         answer: Answer = {
-            "reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)
+            "reason": words(
+                raw["reason"], "reason", problems, longest=MAX_REASON_LENGTH, needed=True
+            )
         }
         if "rollout" in raw:
             answer["rollout"] = one_of(raw["rollout"], "rollout", problems, question.shown)

@@ -10,8 +10,8 @@ from typing import Any
 from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, words
 
-MOST_SPANS = 200
-LONGEST_NOTE = 2_000
+MAX_SPANS = 200
+MAX_NOTE_LENGTH = 2_000
 
 
 class Spans(Form):
@@ -23,11 +23,11 @@ class Spans(Form):
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if question.text is None:
             raise ValueError("spans need the text that was shown")
-        right = f"a list of 1 to {MOST_SPANS} spans"
+        right = f"a list of 1 to {MAX_SPANS} spans"
         if not required(raw, "spans", problems, right):
             return {}
         raw_spans = raw["spans"]
-        if not isinstance(raw_spans, list) or not 1 <= len(raw_spans) <= MOST_SPANS:
+        if not isinstance(raw_spans, list) or not 1 <= len(raw_spans) <= MAX_SPANS:
             problems["spans"] = f"must be {right}"
             return {}
         spans = [
@@ -51,5 +51,5 @@ def _span(raw: object, field: str, length: int, problems: dict[str, str]) -> Ans
     return {
         "start": start,
         "end": end,
-        "note": words(raw.get("note", ""), f"{field}.note", problems, longest=LONGEST_NOTE),
+        "note": words(raw.get("note", ""), f"{field}.note", problems, longest=MAX_NOTE_LENGTH),
     }

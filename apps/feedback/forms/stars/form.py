@@ -7,7 +7,7 @@ from apps.feedback.forms.form import Answer, Form, Question
 from apps.feedback.forms.words import required, whole
 from apps.runs.people import People
 
-MOST = 5
+MAX_STARS = 5
 
 
 class Stars(Form):
@@ -17,9 +17,9 @@ class Stars(Form):
     fields = frozenset({"stars"})
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
-        if not required(raw, "stars", problems, f"a whole number from 1 to {MOST}"):
+        if not required(raw, "stars", problems, f"a whole number from 1 to {MAX_STARS}"):
             return {}
-        return {"stars": whole(raw["stars"], "stars", problems, 1, MOST)}
+        return {"stars": whole(raw["stars"], "stars", problems, 1, MAX_STARS)}
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
-        return {shown[0]: (answer["stars"] - 1) / (MOST - 1)}
+        return {shown[0]: (answer["stars"] - 1) / (MAX_STARS - 1)}
