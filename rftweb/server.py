@@ -11,9 +11,12 @@ from typing import TypedDict
 
 import uvicorn
 
+from rftweb.number_arguments import PORTS, whole_number
+
 APPLICATION = "rftweb.asgi:application"
 PROTOCOL = "rftweb.http_protocol:BoundedHttp"
 MAX_FILES = 65_536
+MAX_WORKERS = 1_000
 GRACEFUL_S = 5
 # Limits of WebSockets. OpenEnv's messages have up to a million characters; uvicorn's defaults are
 # 16 MiB and 32.
@@ -36,8 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: %(default)s)"
     )
-    parser.add_argument("--port", type=int, default=8000, help="(default: %(default)s)")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=whole_number(*PORTS), default=8000, help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, MAX_WORKERS),
+        default=1,
+        help="processes (default: %(default)s)",
+    )
     parser.add_argument(
         "--lifespan",
         choices=("on", "off"),

@@ -34,6 +34,7 @@ from rftweb.parent_death import make_die_with_parent
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = Path(__file__).with_name("start_forked_module.py")
 MODULES = ("workers.exporting.gguf_file", "workers.policies.adopt", "workers.policies.preview")
+HEAVY = ("workers.policies.bringing_in",)  # what they import only when they need it
 SCRIPT = """#!/bin/sh
 case "$1 $2" in
 {cases}) exec {python} -I -S {starter} {address} "$@" ;;
@@ -138,7 +139,7 @@ def _obey(connection: socket.socket) -> None:
 
 
 def main() -> None:
-    for module in MODULES:
+    for module in (*MODULES, *HEAVY):
         import_module(module)
     gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:

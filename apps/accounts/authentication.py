@@ -5,7 +5,6 @@ A token in the URL is never accepted.
 
 from datetime import timedelta
 
-from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest
@@ -15,11 +14,12 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from apps.accounts.models import TOKEN_PREFIX, Token, User
-from apps.accounts.second_factor import lacks_second_factor
+from apps.accounts.second_factor import must_set_up_second_factor
 
 SCHEME = "Bearer"
 MAX_SECRET_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
+NO_SECOND_FACTOR = "The owner of this token must set up two-factor authentication first."
 
 
 class BearerToken(BaseAuthentication):
@@ -49,25 +49,25 @@ def token_in(header: bytes) -> Token | None:
     parts = header.split()
     if not parts or parts[0].lower() != SCHEME.lower().encode():
         return None
-    token = _find_token(parts[1:])
+    token = find_token(parts[1]) if len(parts) == 2 else None
     if token is None:
         raise AuthenticationFailed("This token is unknown, expired or revoked.")
-    if settings.REQUIRE_MFA_FOR_STAFF and lacks_second_factor(token.user):
-        raise AuthenticationFailed(
-            "The owner of this token must set up two-factor authentication first."
-        )
     note_use(token)
     return token
 
 
-def _find_token(words: list[bytes]) -> Token | None:
-    if (
-        len(words) != 1
-        or len(words[0]) > MAX_SECRET_LENGTH
-        or not words[0].startswith(TOKEN_PREFIX.encode())
-    ):
+def find_token(secret: bytes) -> Token | None:
+    """Return the valid token with this secret, or None.
+
+    Every way to present a token ends here. Raises AuthenticationFailed if the token's owner must
+    set up a second factor first.
+    """
+    if len(secret) > MAX_SECRET_LENGTH or not secret.startswith(TOKEN_PREFIX.encode()):
         return None
-    return Token.objects.presented(words[0].decode("latin-1"))
+    token = Token.objects.presented(secret.decode("latin-1"))
+    if token is not None and must_set_up_second_factor(token.user):
+        raise AuthenticationFailed(NO_SECOND_FACTOR)
+    return token
 
 
 def note_use(token: Token) -> None:

@@ -59,6 +59,29 @@ class Text(serializers.CharField):
         return super().to_internal_value(data)
 
 
+class Slug(serializers.SlugField):
+    """A JSON string of letters, digits, - and _: no number."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Choice(serializers.ChoiceField):
+    """One of some words; a refusal lists them."""
+
+    def __init__(self, choices: Any, **options: Any) -> None:
+        super().__init__(choices, **options)
+        words = ", ".join(map(str, self.choices))
+        self.error_messages["invalid_choice"] = f"Must be one of {words}."
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid_choice", input=data)
+        return super().to_internal_value(data)
+
+
 class Uuid(serializers.UUIDField):
     """A UUID as text in its usual form."""
 

@@ -93,8 +93,14 @@ def handle_rest_error(error: Exception, context: dict) -> Response:
             if content_type
             else "The request has no Content-Type"
         )
-        error = exceptions.UnsupportedMediaType(content_type, f"{what}: send application/json.")
+        accepted = " or ".join(_media_types(context))
+        error = exceptions.UnsupportedMediaType(content_type, f"{what}: send {accepted}.")
     return answer_exception(error, context["request"].path)
+
+
+def _media_types(context: dict) -> list[str]:
+    """Return the content types that the view of this request reads."""
+    return [parser.media_type for parser in context["view"].get_parsers()]
 
 
 def answer_exception(error: Exception, path: str) -> Response:

@@ -18,7 +18,8 @@ class StaffSecondFactor:
     """Send staff without a second factor to the page that sets one up.
 
     Applies to staff and superusers who are signed in, when `REQUIRE_MFA_FOR_STAFF` is on. REST
-    requests with a session get 403; bearer tokens are refused in `apps.accounts.authentication`.
+    requests with a session get 403. Tokens are refused in `apps.accounts.authentication`, and web
+    sockets, which no middleware sees, in `apps.streaming.sockets`.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -35,11 +36,13 @@ class StaffSecondFactor:
     def _may_pass(self, request: HttpRequest) -> bool:
         if not settings.REQUIRE_MFA_FOR_STAFF or request.path.startswith(OPEN_PREFIXES):
             return True
-        return not lacks_second_factor(request.user)
+        return not must_set_up_second_factor(request.user)
 
 
-def lacks_second_factor(user: AbstractUser | AnonymousUser) -> bool:
-    """Tell whether this person administers the installation without a second factor."""
+def must_set_up_second_factor(user: AbstractUser | AnonymousUser) -> bool:
+    """Tell whether this person must set up a second factor before they can do anything else."""
+    if not settings.REQUIRE_MFA_FOR_STAFF:
+        return False
     if not (user.is_authenticated and (user.is_staff or user.is_superuser)):
         return False
     return not is_mfa_enabled(user)

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.accounts.documents import MAX_ID, Number, Strict, Text, Whole, Yes
+from apps.accounts.documents import MAX_ID, Choice, Number, Strict, Text, Whole, Yes
 from apps.accounts.listing import Paged, Query
 from apps.accounts.models import Project
 from apps.environments.json_schemas import BadSchema, require_schema
@@ -151,7 +151,7 @@ class NewEnvironment(EnvironmentChanges):
         required=False,
         help_text="Slug of the project; optional if there is only one that you run.",
     )
-    kind = serializers.ChoiceField(
+    kind = Choice(
         [(kind, Environment.Kind(kind).label) for kind in REGISTERED],
         default="push",
         help_text="Programs of kind `push` call rftweb; rftweb calls the others.",
@@ -198,7 +198,7 @@ class EnvironmentDocument(serializers.ModelSerializer):
 
 class EnvironmentQuery(Paged):
     project = serializers.SlugField(required=False, max_length=50)
-    kind = serializers.ChoiceField(Environment.Kind.choices, required=False)
+    kind = Choice(Environment.Kind.choices, required=False)
 
 
 class ProjectQuery(Query):
@@ -388,7 +388,7 @@ class TurnDocument(serializers.Serializer):
 class Ends(Strict):
     """The end of an episode."""
 
-    outcome = serializers.ChoiceField(
+    outcome = Choice(
         ["done", "failed", "abandoned"],
         default="done",
         help_text="`failed`: the environment failed. The action then gets no reward, not 0.",

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
-from apps.accounts.documents import Strict, Text
+from apps.accounts.documents import Choice, Strict, Text
 from apps.accounts.models import AuditEntry, Project
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MaySteer
@@ -34,7 +34,7 @@ class SentLessons(Strict):
     """A file of lessons, as multipart/form-data."""
 
     project = Text(max_length=50, help_text="The project's slug.")
-    kind = serializers.ChoiceField(choices=list(LESSONS))
+    kind = Choice(choices=list(LESSONS))
     file = serializers.FileField(help_text="Any supported format and layout (docs/lessons.md).")
     taskset = Text(
         max_length=50,
@@ -42,7 +42,7 @@ class SentLessons(Strict):
         allow_blank=True,
         help_text="If given, prompts must be tasks of this taskset.",
     )
-    layout = serializers.ChoiceField(
+    layout = Choice(
         choices=LAYOUTS,
         required=False,
         allow_blank=True,

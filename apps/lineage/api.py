@@ -11,7 +11,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.documents import Strict, Text, Whole
+from apps.accounts.documents import Choice, Slug, Strict, Text, Whole
 from apps.accounts.listing import Query
 from apps.accounts.problems import Conflict
 from apps.accounts.requests import ApiRequest
@@ -140,7 +140,7 @@ class RatingTrace(serializers.Serializer):
 class NewReplay(Strict):
     """The exclusions of a replay, and the rewards it learns from."""
 
-    slug = serializers.SlugField(required=False, max_length=50)
+    slug = Slug(required=False, max_length=50)
     title = Text(required=False, max_length=200)
     without_raters = serializers.ListField(
         child=Text(max_length=150), required=False, default=list, max_length=MAX_EXCLUDED
@@ -160,10 +160,8 @@ class NewReplay(Strict):
 
 
 class ExportQuery(Query):
-    file = serializers.ChoiceField(sorted(FORMATS), required=False, default="jsonl")
-    form = serializers.ChoiceField(
-        sorted(FORMS), required=False, help_text="Only ratings of this type."
-    )
+    file = Choice(sorted(FORMATS), required=False, default="jsonl")
+    form = Choice(sorted(FORMS), required=False, help_text="Only ratings of this type.")
     since = serializers.DateTimeField(required=False, help_text="Only ratings since then.")
     pseudonyms = serializers.BooleanField(
         required=False, default=False, help_text="Replace names with rater-…."
@@ -243,6 +241,9 @@ class Replays(APIView):
                 request.user,
             )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
+            if isinstance(refusal, NothingToReplay) and refusal.kind:
+                field = f"without_{refusal.kind}"
+                raise serializers.ValidationError({field: [str(refusal)]}) from None
             raise Conflict(str(refusal)) from None
         return Response(RunDocument(replay, context={"open_runs": {replay.pk}}).data, 201)
 

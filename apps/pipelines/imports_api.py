@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
-from apps.accounts.documents import Strict, Text, Yes
+from apps.accounts.documents import Choice, Slug, Strict, Text, Yes
 from apps.accounts.listing import Paged, list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict, NotNow
@@ -53,10 +53,10 @@ class ImportChoices(Strict):
     Fields that you omit stay as the preview shows them, detected from the file's first rows.
     """
 
-    slug = serializers.SlugField(max_length=50, help_text="Slug of the new taskset.")
-    format = serializers.ChoiceField(choices=FORMATS, required=False)
+    slug = Slug(max_length=50, help_text="Slug of the new taskset.")
+    format = Choice(choices=FORMATS, required=False)
     split = Text(max_length=60, required=False, allow_blank=True)
-    layout = serializers.ChoiceField(
+    layout = Choice(
         choices=LAYOUTS,
         required=False,
         allow_blank=True,
@@ -77,7 +77,7 @@ class ImportChoices(Strict):
     )
     answer_key = Text(max_length=60, required=False)
     quarantine = Yes(required=False, help_text="Set bad rows aside instead of rejecting the file.")
-    duplicates = serializers.ChoiceField(choices=CHOICES, required=False, default=KEEP)
+    duplicates = Choice(choices=CHOICES, required=False, default=KEEP)
     operators = Text(
         max_length=20_000, required=False, allow_blank=True, help_text="YAML list of operators."
     )

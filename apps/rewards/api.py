@@ -2,6 +2,8 @@
 it.
 """
 
+from typing import Any
+
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
@@ -19,7 +21,7 @@ from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.rewards.models import Rescoring
 from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
-from apps.rewards.rescoring.choosing import MAX_ROLLOUTS, Chosen
+from apps.rewards.rescoring.choosing import MAX_ROLLOUTS, WHOLE, Chosen
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.schemas import Nothing
@@ -95,6 +97,18 @@ def list_rescorings(run: Run) -> QuerySet[Rescoring]:
     return run.rescorings.select_related("by")
 
 
+def _read_chosen(document: dict[str, Any]) -> Chosen:
+    """Return the conditions on rollouts. Raises ValidationError naming the fields in `chosen`."""
+    try:
+        return Chosen.read(document)
+    except ConfigError as error:
+        problems = {
+            "non_field_errors" if field == WHOLE else field: [problem]
+            for field, problem in error.problems.items()
+        }
+        raise serializers.ValidationError({"chosen": problems}) from None
+
+
 class Rescorings(APIView):
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
@@ -120,13 +134,10 @@ class Rescorings(APIView):
         serializer = NewRescoring(data=request.data)
         run = get_rescored_run(request, pk)
         serializer.is_valid(raise_exception=True)
+        chosen = _read_chosen(serializer.validated_data.get("chosen", {}))
+        rewards = serializer.validated_data["rewards"]
         try:
-            rescoring = start_rescoring(
-                run,
-                serializer.validated_data["rewards"],
-                Chosen.read(serializer.validated_data.get("chosen", {})),
-                request.user,
-            )
+            rescoring = start_rescoring(run, rewards, chosen, request.user)
         except ConfigError as error:
             raise serializers.ValidationError(
                 {field: [problem] for field, problem in error.problems.items()}

@@ -6,6 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.accounts.documents import Choice
 from apps.accounts.listing import Id, Paged
 from apps.rollouts.models import Rollout
 
@@ -145,8 +146,8 @@ class RolloutDocument(RolloutRow):
 class RolloutQuery(Paged):
     run = Id(required=False)
     group = Id(required=False)
-    state = serializers.ChoiceField(Rollout.State.choices, required=False)
-    origin = serializers.ChoiceField(
+    state = Choice(Rollout.State.choices, required=False)
+    origin = Choice(
         Rollout.Origin.choices,
         required=False,
         help_text=(

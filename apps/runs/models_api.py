@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.body_limits import takes_body
-from apps.accounts.documents import MAX_ID, Strict, Text
+from apps.accounts.documents import MAX_ID, Choice, Strict, Text, Whole
 from apps.accounts.listing import Paged, Query, list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
@@ -49,7 +49,7 @@ TEMPLATES = (*PRESETS, OWN)
 class TemplateChoice(Strict):
     """A chat template: the model's own, one by name, or one that you write."""
 
-    template = serializers.ChoiceField(
+    template = Choice(
         choices=TEMPLATES,
         required=False,
         allow_blank=True,
@@ -70,7 +70,7 @@ class NewModelDocument(TemplateChoice):
     """A model to add."""
 
     project = Text(max_length=50, help_text="Slug of the project.")
-    kind = serializers.ChoiceField(choices=PolicyImport.Kind.choices)
+    kind = Choice(choices=PolicyImport.Kind.choices)
     # A field of this name is a field: DRF takes it from the class, its `source` from instances.
     source = Text(  # type: ignore[assignment]
         max_length=300,
@@ -89,7 +89,7 @@ class NewModelDocument(TemplateChoice):
     slug = Text(max_length=50, required=False, allow_blank=True, default="")
     title = Text(max_length=MAX_TITLE_LENGTH, required=False, allow_blank=True, default="")
     files = serializers.DictField(
-        child=serializers.IntegerField(min_value=0, max_value=MAX_ID),
+        child=Whole(min_value=0, max_value=MAX_ID),
         required=False,
         default=dict,
         help_text=f"Of an upload: the bytes of each file, by name. At most {MAX_FILES} files.",

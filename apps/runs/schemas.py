@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.accounts.documents import Strict, Text
+from apps.accounts.documents import Choice, Slug, Strict, Text
 from apps.accounts.listing import Paged, Query
 from apps.accounts.models import Project, User
 from apps.accounts.reasons import MAX_REASON_LENGTH, NotAReason, check_reason
@@ -87,7 +87,7 @@ class NewRun(Strict):
     """A new run."""
 
     project = Text(max_length=50, help_text="Slug of the project.")
-    slug = serializers.SlugField(max_length=50)
+    slug = Slug(max_length=50)
     title = Text(max_length=200)
     config = serializers.DictField(
         help_text=(
@@ -125,7 +125,7 @@ class Nothing(Strict):
 
 class RunQuery(Paged):
     project = serializers.SlugField(required=False, max_length=50)
-    state = serializers.ChoiceField(Run.State.choices, required=False)
+    state = Choice(Run.State.choices, required=False)
 
 
 class NamesField(serializers.CharField):

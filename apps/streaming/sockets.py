@@ -8,11 +8,13 @@ from urllib.parse import parse_qs
 
 import structlog
 from channels.auth import get_user
+from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.contrib.sessions.backends.base import SessionBase
 
 from apps.accounts.models import User
+from apps.accounts.second_factor import EXPLANATION, must_set_up_second_factor
 from apps.streaming.watcher import TooSlow
 
 log = structlog.get_logger(__name__)
@@ -142,6 +144,8 @@ class Socket(AsyncWebsocketConsumer):
         user = await get_user({"session": self._stored_session()})
         if not user.is_authenticated or not user.is_active:
             raise Refused(NOT_SIGNED_IN, "not signed in")
+        if await database_sync_to_async(must_set_up_second_factor)(user):
+            raise Refused(NOT_SIGNED_IN, EXPLANATION)
         return user
 
     def _stored_session(self) -> SessionBase:

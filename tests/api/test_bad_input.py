@@ -3,10 +3,15 @@ change.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 
 import pytest
+from rest_framework import serializers
 
+from apps.accounts.documents import Choice, Number, Slug, Strict, Text, Uuid, Whole, Yes
 from apps.feedback.models import Rating
+from apps.policies.models import PolicyImport
+from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 
@@ -109,6 +114,80 @@ def test_oversized_body_gets_413(caller, settings):
 )
 def test_unsupported_content_type_gets_415(caller, content_type):
     assert caller.send("ratings/", b'{"ratings": []}', content_type).status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "accepted"),
+    [
+        ("post", "ratings/", "application/json"),
+        ("post", "imports/", "multipart/form-data"),
+        ("post", "lessons/", "multipart/form-data"),
+        ("put", "model-imports/{upload}/files/config.json/?offset=0", "application/octet-stream"),
+    ],
+)
+def test_unsupported_content_type_is_refused_with_the_one_to_send(
+    caller, project, verb, path, accepted
+):
+    upload = PolicyImport.objects.create(
+        project=project, kind="upload", slug="x", files={"config.json": 2}, state="uploading"
+    )
+    answer = caller.send(path.format(upload=upload.pk), b"{}", "text/plain", verb)
+    problem = f"The Content-Type 'text/plain' is not supported: send {accepted}."
+    assert (answer.status_code, answer.json()["detail"]) == (415, problem)
+
+
+STRICT_FIELDS = {
+    serializers.ChoiceField: Choice,
+    serializers.BooleanField: Yes,
+    serializers.CharField: Text | Slug | serializers.UUIDField,
+    serializers.FloatField: Number,
+    serializers.IntegerField: Whole,
+    serializers.UUIDField: Uuid,
+}
+
+
+def json_documents(kind: type[Strict] = Strict) -> list[type[Strict]]:
+    """Return the documents that clients send as JSON: all strict ones without a file."""
+    known = [kind, *(one for child in kind.__subclasses__() for one in json_documents(child))]
+    fields = {one: one().fields.values() for one in known if one is not Strict}
+    return [
+        one
+        for one, parts in fields.items()
+        if one.__module__.startswith("apps.")
+        and not any(isinstance(part, serializers.FileField) for part in parts)
+    ]
+
+
+def loose_fields(fields: Iterable[serializers.Field]) -> Iterator[str]:
+    """Yield the fields that read a number, a text or a truth value out of another JSON type."""
+    for field in fields:
+        for loose, strict in STRICT_FIELDS.items():
+            if isinstance(field, loose) and not isinstance(field, strict):
+                yield f"{field.field_name}: {type(field).__name__}"
+        child = getattr(field, "child", None)
+        yield from loose_fields([child] if child else getattr(field, "fields", {}).values())
+
+
+def test_no_json_document_reads_a_value_of_another_type():
+    documents = json_documents()
+    assert len(documents) > 15
+    loose = {
+        document.__name__: [*loose_fields(document().fields.values())] for document in documents
+    }
+    assert {name: fields for name, fields in loose.items() if fields} == {}
+
+
+@pytest.mark.parametrize("size", ["3", True, 3.0])
+def test_size_of_an_uploaded_file_must_be_a_json_number(caller, project, size):
+    files = {"config.json": size, "model.safetensors": 9}
+    body = {"project": "lab", "kind": "upload", "slug": "x", "files": files}
+    answer = caller.post("models/", body)
+    assert answer.status_code == 422 and "files.config.json" in answer.json()["errors"]
+
+
+def test_refused_choice_names_the_possible_ones(caller):
+    [refusal] = caller.get("runs/", state="asleep").json()["errors"]["state"]
+    assert refusal == f"Must be one of {', '.join(Run.State.values)}."
 
 
 def test_compressed_body_gets_415(caller):

@@ -122,8 +122,8 @@ def test_lessons_are_previewed_and_then_stored(send, alice, project):
     [
         (b'{"prompt": "a"}\n', {}, "file", "no column 'answer'"),
         (b"PAR1", {}, "file", "not a readable Parquet file"),
-        (ALPACA, {"kind": "wishes"}, "kind", "not a valid choice"),
-        (ALPACA, {"layout": "gsm8k"}, "layout", "not a valid choice"),
+        (ALPACA, {"kind": "wishes"}, "kind", "Must be one of "),
+        (ALPACA, {"layout": "gsm8k"}, "layout", "Must be one of "),
         (ALPACA, {"layout": "shp"}, "layout", "has no demonstrations"),
         (ALPACA, {"taskset": "gone"}, "taskset", "no taskset 'gone'"),
         (ALPACA, {"project": "other"}, "project", "not a member of a project 'other'"),

@@ -47,7 +47,8 @@ def test_rescoring_is_requested_listed_and_stopped(client, there):
         ({"rewards": []}, "rewards"),
         ({"rewards": [{"scorer": "sart"}]}, "rewards.0.scorer"),
         ({"rewards": [{"scorer": "sort", "options": {"x": 1}}]}, "rewards.0.options.x"),
-        ({**TWICE, "chosen": {"from_step": 3, "to_step": 2}}, "filter"),
+        ({**TWICE, "chosen": {"from_step": 3, "to_step": 2}}, "chosen"),
+        ({**TWICE, "chosen": {"low": 1}}, "chosen"),
         ({**TWICE, "colour": "red"}, "colour"),
     ],
 )

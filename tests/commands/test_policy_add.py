@@ -10,7 +10,7 @@ from apps.policies.models import Policy
 from apps.policies.registering import register_policy
 from apps.runs.promoting import promoted
 from tests.policies.gguf_files import write_gguf
-from workers.policies.adopt import ModelRequest, bring_in
+from workers.policies.bringing_in import ModelRequest, bring_in
 from workers.policies.tiny import build_tiny
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("forked_modules")]
@@ -67,9 +67,15 @@ def test_unknown_model_needs_a_slug(project, tmp_path):
     assert "--slug" in refusal("owner/name")
 
 
-def test_unknown_model_name_is_refused_with_the_known_names(project, capfd):
-    assert "was not added" in refusal("smolm2")
-    assert "or smollm2" in capfd.readouterr().err
+def test_unknown_model_name_is_refused_with_the_known_names(project):
+    assert "smolm2: must be a folder" in refusal("smolm2") and "or smollm2" in refusal("smolm2")
+
+
+@pytest.mark.parametrize("slug", ["a b", "../x", "x" * 51])
+def test_impossible_slug_is_refused_before_the_model_is_read(project, tmp_path, weights, slug):
+    build_tiny(tmp_path / "mine")
+    assert "it must be 1 to 50 letters" in refusal(tmp_path / "mine", "--slug", slug)
+    assert not weights.exists()
 
 
 def test_newly_sealed_weights_are_read_once(project, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from apps.policies.models import Policy
-from workers.policies.adopt import ModelRequest, bring_in
+from workers.policies.bringing_in import ModelRequest, bring_in
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db

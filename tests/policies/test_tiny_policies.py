@@ -146,6 +146,17 @@ def test_source_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
     assert "must be a folder, a GGUF file, a Hub ID" in done.stderr
 
 
+def test_obvious_refusal_comes_before_torch_is_imported(tmp_path):
+    """Importing torch and transformers takes seconds."""
+    code = (
+        "import sys; from workers.policies import adopt; "
+        f"sys.argv = ['adopt', '/nowhere', '--out', {str(tmp_path / 'adopted')!r}]; "
+        "assert adopt.main() == 1; assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def run_adopt(source, final) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from workers.policies import adopt
-from workers.policies.adopt import NotAPolicy, adopt_model
+from workers.policies.bringing_in import NotAPolicy, adopt_model
 from workers.policies.tiny import build_tiny
 
 WEIGHTS = "model.safetensors"

@@ -128,6 +128,11 @@ def bobs(transactional_db, bob: User) -> dict[str, str]:
 
 
 @pytest.fixture
+def admins(transactional_db, admin: User) -> dict[str, str]:
+    return signed_in(admin)
+
+
+@pytest.fixture
 def alices(transactional_db, alice: User) -> dict[str, str]:
     return signed_in(alice)
 

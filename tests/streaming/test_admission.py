@@ -5,6 +5,7 @@ import json
 from urllib.parse import quote
 
 import pytest
+from allauth.mfa.models import Authenticator
 from channels.db import database_sync_to_async
 from django.contrib.sessions.models import Session
 from websockets.asyncio.client import connect
@@ -49,6 +50,21 @@ async def refused_with(*arguments, **options) -> int:
 @SOCKETS
 async def test_unauthenticated_socket_is_refused(address, path, run):
     assert await refused_with(address, path, f"topic={run.topic_id}", {}) == 4401
+
+
+@SOCKETS
+async def test_administrator_without_a_required_second_factor_is_refused(
+    address, path, run, admin, admins, settings
+):
+    query = f"topic={run.topic_id}"
+    settings.REQUIRE_MFA_FOR_STAFF = True
+    assert await refused_with(address, path, query, admins) == 4401
+    totp = {"type": Authenticator.Type.TOTP, "data": {"secret": "x"}}
+    await Authenticator.objects.acreate(user=admin, **totp)
+    async with opened(address, path, query, admins) as socket:
+        await socket.recv()
+        await socket.send("ping")
+        assert json.loads(await socket.recv()) == {"pong": True}
 
 
 @SOCKETS

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from workers.chat_encoder import ChatEncoder, UnsafeTemplate
 from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.policies import tokenizing
-from workers.policies.adopt import NotAPolicy, require_chat
+from workers.policies.bringing_in import NotAPolicy, require_chat
 from workers.trainer.lessons.tokenization import LessonTokenizer
 
 CHATML = """\

@@ -12,8 +12,8 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from apps.accounts.authentication import MAX_SECRET_LENGTH, SCHEME, note_use
-from apps.accounts.models import TOKEN_PREFIX, Project, Token, User
+from apps.accounts.authentication import MAX_SECRET_LENGTH, SCHEME, find_token, note_use
+from apps.accounts.models import Project, Token, User
 from apps.environments.agents.refusals import Refused, refuse_field
 from apps.environments.environment_lookup import find_or_register
 from apps.environments.models import Environment
@@ -75,11 +75,11 @@ class AgentKey(BaseAuthentication):
             or len(words[1]) > 2 * MAX_SECRET_LENGTH
         ):
             raise AuthenticationFailed(UNKNOWN)
-        secret, _, name = words[1].decode("latin-1").partition(".")
-        token = Token.objects.presented(secret) if secret.startswith(TOKEN_PREFIX) else None
+        secret, _, name = words[1].partition(b".")
+        token = find_token(secret)
         if token is None:
             raise AuthenticationFailed(UNKNOWN)
-        return token, name
+        return token, name.decode("latin-1")
 
 
 def find_run_by_token(token: Token) -> Run:

@@ -269,10 +269,11 @@ def _model(body: dict, run: Run) -> str:
     return model
 
 
-def _flag(body: dict, name: str, usual: bool = False) -> bool:
+def _flag(body: dict, name: str, usual: bool = False, inside: str = "") -> bool:
+    """Return the flag of this name. Raises Refused; `inside` is the path of `body`."""
     value = body.get(name, usual)
     if not isinstance(value, bool):
-        raise refuse_field(name, "must be true or false")
+        raise refuse_field(f"{inside}{name}", "must be true or false")
     return value
 
 
@@ -284,7 +285,7 @@ def _with_usage(body: dict) -> bool:
         raise refuse_field("stream_options", "requires stream: true")
     if options.get("include_obfuscation"):
         raise unsupported("stream_options.include_obfuscation", "is not supported")
-    return _flag(options, "include_usage")
+    return _flag(options, "include_usage", inside="stream_options.")
 
 
 def _forced_prefix(choice: object, offered: list[dict]) -> str:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from channels.db import database_sync_to_async
+from django.db import InterfaceError, OperationalError
 
+from apps.accounts.problems import RETRY_AFTER_S
 from apps.environments.action_waiters import TurnState, await_action, wait_for_action
 from apps.environments.agents.parameters import ChatCall
 from apps.environments.agents.refusals import Refused
@@ -15,6 +17,7 @@ from apps.environments.turn_text import count_tokens_before
 
 # End of the explorer's reason for a prompt without room (workers.explorer.observations).
 NO_ROOM = "leaves no room for a reply"
+AWAY = "The database is not available; send the same request again."
 ANSWER_S = 300.0  # a person may be typing the policy's turn
 
 
@@ -55,8 +58,11 @@ async def wait_for_answer(call: Call) -> EpisodeTurn:
 
     Raises Refused (400, 410, 422, 503, 504).
     """
-    turn_state = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
-    return await database_sync_to_async(load_acted_turn)(call, turn_state)
+    try:
+        turn_state = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
+        return await database_sync_to_async(load_acted_turn)(call, turn_state)
+    except (OperationalError, InterfaceError):  # no view is left that would handle it
+        raise Refused(503, "database_away", AWAY, retry_after_s=int(RETRY_AFTER_S)) from None
 
 
 def answered_here(call: Call) -> EpisodeTurn:

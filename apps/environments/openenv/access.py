@@ -11,9 +11,11 @@ import binascii
 from dataclasses import dataclass
 
 from django.db.models import Q
+from rest_framework.exceptions import AuthenticationFailed
 
-from apps.accounts.authentication import MAX_SECRET_LENGTH, note_use
-from apps.accounts.models import TOKEN_PREFIX, Project, Token
+from apps.accounts.authentication import find_token, note_use
+from apps.accounts.models import Project, Token
+from apps.accounts.second_factor import must_set_up_second_factor
 from apps.environments.models import Environment
 
 PLAYS = "env:play"
@@ -45,7 +47,10 @@ def identify_guest(header: bytes, project: str | None, name: str) -> OpenEnvClie
 
     Raises Refused: 401 without a valid token, and as `admitted` does.
     """
-    token = presented(header)
+    try:
+        token = presented(header)
+    except AuthenticationFailed as why:
+        raise Refused(401, str(why.detail)) from None
     if token is None:
         raise Refused(401, NO_TOKEN)
     return admitted(token, project, name)
@@ -64,16 +69,14 @@ def admitted(token: Token, project: str | None, name: str) -> OpenEnvClient:
 
 
 def presented(header: bytes) -> Token | None:
-    """Return the valid token of this header, if any."""
+    """Return the valid token of this header, if any. Raises AuthenticationFailed."""
     scheme, _, credentials = header.strip().partition(b" ")
     secret = credentials.strip()
     if scheme.lower() == b"basic":
         secret = _password(secret)
     elif scheme.lower() != b"bearer":
         return None
-    if len(secret) > MAX_SECRET_LENGTH or not secret.startswith(TOKEN_PREFIX.encode()):
-        return None
-    return Token.objects.presented(secret.decode("latin-1"))
+    return find_token(secret)
 
 
 def _password(credentials: bytes) -> bytes:
@@ -107,6 +110,8 @@ def why_not_any_more(guest: OpenEnvClient) -> str:
     still = Token.objects.select_related("user").alive().filter(pk=guest.token.pk).first()
     if still is None or not still.user.is_active:
         return "its token has expired or was revoked"
+    if must_set_up_second_factor(still.user):
+        return "its user must set up two-factor authentication first"
     if not Project.objects.run_by(still.user).filter(pk=guest.environment.project_id).exists():
         return "its user may no longer play here"
     return ""

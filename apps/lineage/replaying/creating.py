@@ -18,7 +18,7 @@ from apps.buffer.retention import count_deleted_arrays
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
 from apps.lineage.replaying.first_use import Beginning, find_beginning, find_first_and_last_use
-from apps.lineage.replaying.leaving_out import LeftOut
+from apps.lineage.replaying.leaving_out import LeftOut, UnknownLeftOut
 from apps.policies.copying import NotCopied
 from apps.policies.models import Policy
 from apps.rewards.models import Rescoring
@@ -31,7 +31,14 @@ from apps.runs.replay import Replay
 
 
 class NothingToReplay(ValueError):
-    """Raised for a replay that cannot be made; the message says why and what to do."""
+    """Raised for a replay that cannot be made; the message says why and what to do.
+
+    `kind` is `raters` or `tasks` if unknown ones were to be left out.
+    """
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -165,8 +172,8 @@ def propose(
     tasks = tuple(dict.fromkeys(tasks))
     try:
         left_out = LeftOut.of(run, raters, tasks)
-    except LookupError as unknown:
-        raise NothingToReplay(str(unknown)) from None
+    except UnknownLeftOut as unknown:
+        raise NothingToReplay(str(unknown), unknown.kind) from None
     beginning = find_beginning(run, left_out, rescoring)
     if (raters or tasks) and beginning.first_use is None:
         names = ", ".join([*raters, *(f"task {index}" for index in tasks)])

@@ -14,6 +14,14 @@ from apps.runs.models import Run
 from apps.tasksets.models import Task
 
 
+class UnknownLeftOut(LookupError):
+    """Raised for people or tasks that do not exist; `kind` is `raters` or `tasks`."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """The excluded people (ids) and tasks (ids) of one recorded run."""
@@ -26,24 +34,25 @@ class LeftOut:
     def of(cls, run: Run, raters: Iterable[str], tasks: Iterable[int]) -> "LeftOut":
         """Look up people by username and tasks by index.
 
-        Raises LookupError naming an unknown one.
+        Raises UnknownLeftOut naming an unknown one.
         """
         people = dict(User.objects.filter(username__in=raters).values_list("username", "pk"))
         if tasks and not run.taskset_id:
-            raise LookupError(
+            raise UnknownLeftOut(
+                "tasks",
                 f"run {run.slug!r} uses several tasksets, so a number alone doesn’t identify a"
-                " task: leave out people instead"
+                " task: leave out people instead",
             )
         places = dict(
             Task.objects.filter(taskset=run.taskset_id, index__in=tasks).values_list("index", "pk")
         )
         for name in raters:
             if name not in people:
-                raise LookupError(f"no user {name!r}")
+                raise UnknownLeftOut("raters", f"no user {name!r}")
         for index in tasks:
             if index not in places:
                 assert run.taskset is not None  # as checked above
-                raise LookupError(f"taskset {run.taskset.slug!r} has no task {index}")
+                raise UnknownLeftOut("tasks", f"taskset {run.taskset.slug!r} has no task {index}")
         return cls(run, frozenset(people.values()), frozenset(places.values()))
 
     @property

@@ -16,6 +16,7 @@ from apps.runs.models import Run
 MAX_ROLLOUTS = (
     100_000  # rollouts of one rescoring: what a comparison still sums up while a page is fetched
 )
+WHOLE = "filter"  # in place of a field's name: what is wrong with several fields together
 JUDGED = (Group.State.WAITING, Group.State.JUDGED, *Group.CLOSED)
 
 
@@ -61,7 +62,7 @@ class Chosen(Section):
         except ValidationError as error:
             raise ConfigError(
                 {
-                    ".".join(map(str, e["loc"])) or "filter": e["msg"].removeprefix("Value error, ")
+                    ".".join(map(str, e["loc"])) or WHOLE: e["msg"].removeprefix("Value error, ")
                     for e in error.errors()
                 }
             ) from None

@@ -11,6 +11,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.documents import Choice
 from apps.accounts.downloads import stream_download
 from apps.accounts.listing import MAX_ROWS, PAGE_ROWS, Id, Query
 from apps.accounts.requests import ApiRequest
@@ -88,8 +89,8 @@ class FileQuery(Query):
 
 
 class MetricsQuery(FileQuery):
-    file = serializers.ChoiceField(list(FORMATS), required=False, default=CSV)
-    shape = serializers.ChoiceField(
+    file = Choice(list(FORMATS), required=False, default=CSV)
+    shape = Choice(
         SHAPES, required=False, default="long", help_text="One row per metric or one row per step."
     )
     names = NamesField(required=False)

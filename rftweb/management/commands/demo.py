@@ -24,6 +24,7 @@ from rftweb.demonstration.furnishing import (
 from rftweb.demonstration.going_on import LaterRuns, keep_going
 from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.run_report import latest, summary_document
+from rftweb.number_arguments import PORTS, whole_number
 from rftweb.supervisor import StackFailed, Supervisor
 from rftweb.supervisor.record import AlreadyRunning
 
@@ -56,7 +57,7 @@ class Command(BaseCommand):
             action="store_true",
             help="show all lines of all processes, not only warnings and errors",
         )
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=whole_number(*PORTS), default=8000)
 
     def handle(self, **options: Any) -> None:
         if options["steps"] is not None and options["steps"] < 1:

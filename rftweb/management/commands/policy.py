@@ -12,7 +12,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
+from apps.policies.adding import SLUG
 from apps.policies.manifest import DamagedWeights, read_manifest
+from apps.policies.model_sources import NoModel, kind_of
 from apps.policies.models import Policy
 from apps.policies.registering import register_policy
 from apps.runs.models import WeightVersion
@@ -65,6 +67,10 @@ class Command(BaseCommand):
     def _add(self, options: dict) -> None:
         project = project_named(options["project"])
         source = options["source"]
+        try:
+            kind_of(source)
+        except NoModel as refusal:
+            raise CommandError(f"{source}: {refusal}") from None
         slug = options["slug"] or _own_name(source)
         folder = _new_folder(project, slug)
         origin = adopt_folder(source, options["revision"], folder, options["chat_template"])
@@ -121,6 +127,9 @@ class Command(BaseCommand):
 
 
 def _new_folder(project: Project, slug: str) -> Path:
+    """Return the folder of a new policy. Raise CommandError for a name that it cannot have."""
+    if not SLUG.fullmatch(slug):
+        raise CommandError(f"--slug: is {slug!r}; it must be 1 to 50 letters, digits, - and _")
     if project.policies.filter(slug=slug).exists():
         raise CommandError(f"--slug: policy {slug!r} already exists; choose another name")
     return settings.WEIGHTS_ROOT / "policies" / f"{project.slug}-{slug}"

@@ -26,6 +26,7 @@ from rftweb.management.run_report import describe_run, latest
 
 POLL_S = 0.5
 LISTED = 50
+MAX_COUNT = 1_000_000  # of rows that a command lists or copies
 RUN = "slug of the run, or PROJECT/RUN"
 VERBS = {
     "start": "start sampling and training",
@@ -114,8 +115,8 @@ class Command(BaseCommand):
         run = run_named(options["run"], options["project"])
         of = run_named(options["of"], options["project"])
         limit = options["most"]
-        if limit is not None and limit < 1:
-            raise CommandError(f"--most: is {limit}; it must be at least 1")
+        if limit is not None:
+            _require_count(limit)
         try:
             seeded = seed_run(
                 run, of, _matching_rollouts(of, options["where"]), limit, dry_run=options["dry_run"]
@@ -134,8 +135,7 @@ class Command(BaseCommand):
         )
 
     def _list(self, options: dict) -> None:
-        if options["most"] < 1:
-            raise CommandError(f"--most: is {options['most']}; it must be at least 1")
+        _require_count(options["most"])
         runs = Run.objects.select_related("project", "policy").with_tasksets().defer("config")
         if options["project"]:
             runs = runs.filter(project=project_named(options["project"]))
@@ -296,6 +296,11 @@ def _add_create(verbs: _SubParsersAction) -> ArgumentParser:
     creating.add_argument("--title", default="")
     creating.add_argument("--start", action="store_true", help="start the run immediately")
     return creating
+
+
+def _require_count(most: int) -> None:
+    if not 1 <= most <= MAX_COUNT:
+        raise CommandError(f"--most: is {most}; it must be from 1 to {MAX_COUNT}")
 
 
 def _add_list(verbs: _SubParsersAction) -> ArgumentParser:

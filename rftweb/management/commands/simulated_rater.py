@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import urllib.error
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, InterfaceError, connection
 
 from apps.accounts.models import User
@@ -23,11 +24,14 @@ from apps.feedback.simulated import (
     due_ratings,
     fresh_token,
 )
+from rftweb.number_arguments import number_between
 
 log = structlog.get_logger(__name__)
 RATINGS = "/api/v1/ratings/"
 CLAIM = "/api/v1/rating-queue/claim/"
 SLOT = "/api/v1/rating-slots/{}/"
+WEB_ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
+MAX_WAIT_S = 86_400
 LOOK_S = 0.3
 OUTAGE_S = 1.0
 REQUEST_S = 20.0
@@ -45,18 +49,22 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--grace",
-            type=float,
+            type=number_between(0, MAX_WAIT_S),
             default=Patience.nobody_there,
             help="seconds to wait for people first",
         )
         parser.add_argument(
             "--patience",
-            type=float,
+            type=number_between(0, MAX_WAIT_S),
             default=Patience.somebody_there,
             help="seconds to wait while a person is rating",
         )
 
     def handle(self, **options: Any) -> None:
+        if not WEB_ADDRESS.fullmatch(options["url"]):
+            raise CommandError(
+                f"--url: is {options['url']!r}; it must be an address such as http://127.0.0.1:8000"
+            )
         end = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: end.set())

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from rftweb.sql.making import SCHEMA, is_made
 
 ROWS_AT_ONCE = 1_000
+MAX_SECONDS = 1_000_000  # PostgreSQL counts the milliseconds in 32 bits
 
 
 class Command(BaseCommand):
@@ -36,8 +37,10 @@ class Command(BaseCommand):
             raise CommandError(
                 "the views do not exist yet: run `manage.py migrate`, which says what is missing"
             )
-        if options["seconds"] < 1:
-            raise CommandError(f"--seconds: is {options['seconds']}; it must be at least 1")
+        if not 1 <= options["seconds"] <= MAX_SECONDS:
+            raise CommandError(
+                f"--seconds: is {options['seconds']}; it must be from 1 to {MAX_SECONDS}"
+            )
         try:
             rows = run_query(options["query"], options["seconds"])
             self._json(rows) if options["json"] else self._csv(rows)

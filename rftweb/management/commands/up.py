@@ -9,6 +9,7 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from rftweb.number_arguments import PORTS, whole_number
 from rftweb.supervisor import record
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import CannotStart
@@ -27,7 +28,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser) -> None:
         parser.add_argument(
             "--port",
-            type=int,
+            type=whole_number(*PORTS),
             default=8000,
             help="port of the web process, on 127.0.0.1 (default 8000)",
         )

@@ -4,13 +4,13 @@ import threading
 
 import openai
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from apps.environments.action_sampling import ActionSampling
 from apps.environments.models import Episode
 from apps.environments.playing import Action, record_actions
 from apps.streaming.chunks import ChunkWriter, rollout_key
-from tests.environments.agents.test_chat import ASKED, IN_A
+from tests.environments.agents.test_chat import ASKED, IN_A, ask
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,6 +98,20 @@ def test_text_that_may_start_a_stop_sequence_is_held_back():
         "a",
         "a ",
     ]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_database_that_is_away_gives_503_in_openais_shape(
+    client, episodes, actor, monkeypatch, is_streamed
+):
+    def refuse(*_: object) -> None:
+        raise OperationalError("the connection is lost")
+
+    monkeypatch.setattr("apps.environments.agents.waiting.load_acted_turn", refuse)
+    with pytest.raises(openai.InternalServerError) as caught:
+        list(stream(client) if is_streamed else ask(client))
+    assert (caught.value.status_code, caught.value.code) == (503, "database_away")
+    assert caught.value.response.headers["Retry-After"] == "5"
 
 
 def test_episode_that_ends_before_its_reply_raises_an_error_and_no_stream(client, episodes, ender):

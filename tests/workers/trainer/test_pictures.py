@@ -14,7 +14,7 @@ from tests.workers.trainer.ranks.measuring import course_of, require_alike
 from workers.engines.interface import Request, Sampling
 from workers.engines.live_policy import LivePolicy
 from workers.engines.transformers_loop import TransformersEngine
-from workers.policies.adopt import adopt_model
+from workers.policies.bringing_in import adopt_model
 from workers.policies.tiny_vision import QUESTION, build_seeing, render_question, square
 from workers.trainer import checkpoint, forward
 from workers.trainer.collate import Row, collate
