@@ -62,7 +62,7 @@ async def wait_for_answer(call: Call) -> EpisodeTurn:
         turn_state = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
         return await database_sync_to_async(load_acted_turn)(call, turn_state)
     except (OperationalError, InterfaceError):  # no view is left that would handle it
-        raise Refused(503, "database_away", AWAY, retry_after_s=int(RETRY_AFTER_S)) from None
+        raise Refused(503, "database_unavailable", AWAY, retry_after_s=int(RETRY_AFTER_S)) from None
 
 
 def answered_here(call: Call) -> EpisodeTurn:

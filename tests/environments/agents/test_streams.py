@@ -110,7 +110,7 @@ def test_database_that_is_away_gives_503_in_openais_shape(
     monkeypatch.setattr("apps.environments.agents.waiting.load_acted_turn", refuse)
     with pytest.raises(openai.InternalServerError) as caught:
         list(stream(client) if is_streamed else ask(client))
-    assert (caught.value.status_code, caught.value.code) == (503, "database_away")
+    assert (caught.value.status_code, caught.value.code) == (503, "database_unavailable")
     assert caught.value.response.headers["Retry-After"] == "5"
 
 
