@@ -113,9 +113,9 @@ class Command(BaseCommand):
     def _seed(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
         of = run_named(options["of"], options["project"])
-        limit = options["most"]
+        limit = options["limit"]
         if limit is not None and limit < 1:
-            raise CommandError(f"--most: is {limit}; it must be at least 1")
+            raise CommandError(f"--limit: is {limit}; it must be at least 1")
         try:
             seeded = seed_run(
                 run, of, _matching_rollouts(of, options["where"]), limit, dry_run=options["dry_run"]
@@ -134,8 +134,8 @@ class Command(BaseCommand):
         )
 
     def _list(self, options: dict) -> None:
-        if options["most"] < 1:
-            raise CommandError(f"--most: is {options['most']}; it must be at least 1")
+        if options["limit"] < 1:
+            raise CommandError(f"--limit: is {options['limit']}; it must be at least 1")
         runs = Run.objects.select_related("project", "policy").with_tasksets().defer("config")
         if options["project"]:
             runs = runs.filter(project=project_named(options["project"]))
@@ -143,12 +143,13 @@ class Command(BaseCommand):
         runs = runs.filter(tags__contains=[options["tag"]]) if options["tag"] else runs
         runs = runs if options["archived"] else runs.filter(archived_at__isnull=True)
         runs = runs if options["evaluations"] else runs.filter(is_evaluation=False)
-        newest = list(runs[: options["most"] + 1])
-        for run in newest[: options["most"]]:
+        newest = list(runs[: options["limit"] + 1])
+        for run in newest[: options["limit"]]:
             self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
-        if len(newest) > options["most"] and not options["json"]:
+        if len(newest) > options["limit"] and not options["json"]:
             self.stderr.write(
-                f"the newest {options['most']:,} are shown; use --most, --state or --tag for others"
+                f"the newest {options['limit']:,} are shown; use --limit, --state or --tag for"
+                " others"
             )
 
     def _show(self, options: dict) -> None:
@@ -303,7 +304,7 @@ def _add_list(verbs: _SubParsersAction) -> ArgumentParser:
     listing.add_argument("--state", choices=Run.State.values)
     listing.add_argument("--tag", help="only runs with this tag")
     listing.add_argument(
-        "--most", type=int, default=LISTED, help=f"maximum number of runs (default: {LISTED})"
+        "--limit", type=int, default=LISTED, help=f"maximum number of runs (default: {LISTED})"
     )
     listing.add_argument("--archived", action="store_true", help="include archived runs")
     listing.add_argument("--evaluations", action="store_true", help="include evaluations")
@@ -326,7 +327,7 @@ def _add_seed(verbs: _SubParsersAction) -> ArgumentParser:
         help=", ".join(Filter.base_fields),
     )
     seeding.add_argument(
-        "--most",
+        "--limit",
         type=int,
         help=(
             "maximum number of groups, the newest first; groups that are too stale are never used"
