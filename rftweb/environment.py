@@ -38,14 +38,14 @@ def read_flag(name: str, default: bool) -> bool:
 
 @overload
 def read_number_setting(
-    name: str, default: int, at_least: int = 0, at_most: int | None = None
+    name: str, default: int, minimum: int = 0, maximum: int | None = None
 ) -> int: ...
 @overload
 def read_number_setting(
-    name: str, default: None, at_least: int = 0, at_most: int | None = None
+    name: str, default: None, minimum: int = 0, maximum: int | None = None
 ) -> int | None: ...
 def read_number_setting(
-    name: str, default: int | None, at_least: int = 0, at_most: int | None = None
+    name: str, default: int | None, minimum: int = 0, maximum: int | None = None
 ) -> int | None:
     value = os.environ.get(name)
     if value is None:
@@ -54,10 +54,10 @@ def read_number_setting(
         parsed = int(value)
     except ValueError:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number") from None
-    if parsed < at_least:
-        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at least {at_least}")
-    if at_most is not None and parsed > at_most:
-        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at most {at_most}")
+    if parsed < minimum:
+        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at least {minimum}")
+    if maximum is not None and parsed > maximum:
+        raise ImproperlyConfigured(f"{name} is {parsed}; it must be at most {maximum}")
     return parsed
 
 

@@ -63,7 +63,7 @@ WEIGHTS_URL = environment.web_address("RFTWEB_WEIGHTS_URL")
 WEIGHTS_SECRET = environment.shared_secret("RFTWEB_WEIGHTS_SECRET")
 environment.require_together(RFTWEB_WEIGHTS_URL=WEIGHTS_URL, RFTWEB_WEIGHTS_SECRET=WEIGHTS_SECRET)
 # Size of the cache of downloaded weights; the least recently used are deleted first.
-WEIGHTS_CACHE_MB = environment.read_number_setting("RFTWEB_WEIGHTS_CACHE_MB", 100_000, at_least=1)
+WEIGHTS_CACHE_MB = environment.read_number_setting("RFTWEB_WEIGHTS_CACHE_MB", 100_000, minimum=1)
 # Uploaded files until they are imported; with several machines a shared folder, as for weights.
 IMPORTS_ROOT = Path(environment.text("RFTWEB_IMPORTS", str(VAR / "imports"))).resolve()
 # Folder of the server whose models owners and researchers may add; empty: none may be added so.
@@ -71,50 +71,48 @@ _models = environment.text("RFTWEB_MODELS")
 MODELS_ROOT = Path(_models).resolve() if _models else None
 # Days after which the rollout arrays of ended runs without a rule of their own are deleted; 0 keeps
 # them.
-RETENTION_DAYS = environment.read_number_setting("RFTWEB_RETENTION_DAYS", 0, at_most=36_500)
+RETENTION_DAYS = environment.read_number_setting("RFTWEB_RETENTION_DAYS", 0, maximum=36_500)
 # How many log lines of its processes the installation stores as rows, and for how long; 0 lines
 # stores none.
-LOG_ROWS = environment.read_number_setting("RFTWEB_LOG_ROWS", 1_000_000, at_most=100_000_000)
-LOG_DAYS = environment.read_number_setting("RFTWEB_LOG_DAYS", 14, at_least=1, at_most=3_650)
-ENGINES_PER_WORKER = environment.read_number_setting("RFTWEB_ENGINES_PER_WORKER", 4, at_least=1)
+LOG_ROWS = environment.read_number_setting("RFTWEB_LOG_ROWS", 1_000_000, maximum=100_000_000)
+LOG_DAYS = environment.read_number_setting("RFTWEB_LOG_DAYS", 14, minimum=1, maximum=3_650)
+ENGINES_PER_WORKER = environment.read_number_setting("RFTWEB_ENGINES_PER_WORKER", 4, minimum=1)
 # With fewer engines than runs: seconds after which an engine makes room for a run that has none.
-ENGINE_TURN_SECONDS = environment.read_number_setting("RFTWEB_ENGINE_TURN_SECONDS", 60, at_least=1)
-TRAINERS_PER_WORKER = environment.read_number_setting("RFTWEB_TRAINERS_PER_WORKER", 2, at_least=1)
+ENGINE_TURN_SECONDS = environment.read_number_setting("RFTWEB_ENGINE_TURN_SECONDS", 60, minimum=1)
+TRAINERS_PER_WORKER = environment.read_number_setting("RFTWEB_TRAINERS_PER_WORKER", 2, minimum=1)
 # If a trainer cannot hold all runs with work: how long a run keeps its place, and the shortest time
 # between two builds of its trainer.
-TRAINER_TURN_SECONDS = environment.read_number_setting(
-    "RFTWEB_TRAINER_TURN_SECONDS", 60, at_least=1
-)
+TRAINER_TURN_SECONDS = environment.read_number_setting("RFTWEB_TRAINER_TURN_SECONDS", 60, minimum=1)
 # Memory of all loaded models of one explorer or trainer, up to which more stay loaded than the
 # numbers above say; None: a quarter of the machine's memory.
 RESIDENT_MEMORY_MB = environment.read_number_setting("RFTWEB_RESIDENT_MEMORY_MB", None)
 # Resources of an engine: threads of the embedded one, and vLLM's share of a GPU's memory (a trainer
 # may use the same GPU).
-ENGINE_THREADS = environment.read_number_setting("RFTWEB_ENGINE_THREADS", 1, at_least=1)
+ENGINE_THREADS = environment.read_number_setting("RFTWEB_ENGINE_THREADS", 1, minimum=1)
 # Threads of a run's trainer and its engine if the two take turns (max_staleness 0). None: the
 # trainer follows OMP_NUM_THREADS, and the engine the number above.
-TURN_THREADS = environment.read_number_setting("RFTWEB_TURN_THREADS", None, at_least=1)
+TURN_THREADS = environment.read_number_setting("RFTWEB_TURN_THREADS", None, minimum=1)
 # Where the processes of a run's trainer that other machines start join it, host:port; and how many
 # of its processes the trainer's own machine starts. Neither: all run there, and meet on loopback.
 TRAINER_RENDEZVOUS = environment.host_and_port("RFTWEB_TRAINER_RENDEZVOUS")
-TRAINER_RANKS_HERE = environment.read_number_setting("RFTWEB_TRAINER_RANKS_HERE", None, at_least=1)
+TRAINER_RANKS_HERE = environment.read_number_setting("RFTWEB_TRAINER_RANKS_HERE", None, minimum=1)
 environment.require_both(
     RFTWEB_TRAINER_RENDEZVOUS=TRAINER_RENDEZVOUS, RFTWEB_TRAINER_RANKS_HERE=TRAINER_RANKS_HERE
 )
 GPU_MEMORY_PERCENT = environment.read_number_setting(
-    "RFTWEB_GPU_MEMORY_PERCENT", 85, at_least=1, at_most=99
+    "RFTWEB_GPU_MEMORY_PERCENT", 85, minimum=1, maximum=99
 )
 # GPUs of each explorer and of each trainer that the supervisor starts; empty: it deals them out.
 EXPLORER_GPUS = environment.gpus_by_worker("RFTWEB_EXPLORER_GPU")
 TRAINER_GPUS = environment.gpus_by_worker("RFTWEB_TRAINER_GPU")
 # How long a worker may be silent before another takes its work, and how long one job lasts, in
 # seconds.
-LEASE_SECONDS = environment.read_number_setting("RFTWEB_LEASE_SECONDS", 30, at_least=2)
-SLICE_SECONDS = environment.read_number_setting("RFTWEB_SLICE_SECONDS", 10, at_least=1)
+LEASE_SECONDS = environment.read_number_setting("RFTWEB_LEASE_SECONDS", 30, minimum=2)
+SLICE_SECONDS = environment.read_number_setting("RFTWEB_SLICE_SECONDS", 10, minimum=1)
 # Requests per second of one API token, averaged over a few seconds; more are answered 429.
-REQUESTS_PER_SECOND = environment.read_number_setting("RFTWEB_REQUESTS_PER_SECOND", 200, at_least=1)
+REQUESTS_PER_SECOND = environment.read_number_setting("RFTWEB_REQUESTS_PER_SECOND", 200, minimum=1)
 # HTTP and WebSocket connections that one web process keeps open; more are answered 503.
-CONNECTIONS_PER_PROCESS = environment.read_number_setting("RFTWEB_CONNECTIONS", 2_000, at_least=10)
+CONNECTIONS_PER_PROCESS = environment.read_number_setting("RFTWEB_CONNECTIONS", 2_000, minimum=10)
 
 # Age up to which /metrics reuses a user's response instead of querying the database.
 METRICS_SECONDS = environment.read_number_setting("RFTWEB_METRICS_SECONDS", 5)

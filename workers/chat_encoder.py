@@ -176,7 +176,7 @@ class _Shield:
         self.in_answers = _pattern(encoder.barred_in_answers)
         self.anywhere = encoder._any_control
         self.control = encoder.control.keys()
-        self.longest = max(map(len, self.control), default=0)
+        self.max_length = max(map(len, self.control), default=0)
         self.beginnings = {name[:n] for name in self.control for n in range(1, len(name))}
         self.endings = {name[n:] for name in self.control for n in range(1, len(name))}
         characters = sorted({character for name in self.control for character in name})
@@ -218,13 +218,15 @@ class _Shield:
         """Break pieces of control tokens at the ends of a text: a template may complete them."""
         if not text:
             return text
-        if len(text) < self.longest and any(text in name and text != name for name in self.control):
+        if len(text) < self.max_length and any(
+            text in name and text != name for name in self.control
+        ):
             return self._replaced(text)
-        for length in range(min(len(text), self.longest - 1), 0, -1):
+        for length in range(min(len(text), self.max_length - 1), 0, -1):
             if text[-length:] in self.beginnings:
                 text = text[:-length] + self._replaced(text[-length:])
                 break
-        for length in range(min(len(text), self.longest - 1), 0, -1):
+        for length in range(min(len(text), self.max_length - 1), 0, -1):
             if text[:length] in self.endings:
                 return self._replaced(text)
         return text

@@ -35,12 +35,12 @@ def rewrite(
     taskset: Taskset,
     origin: Origin,
     options: JudgeOptions,
-    each: int = 1,
+    per_task: int = 1,
     limit: int | None = None,
     set_aside: bool = False,
     progress: Callable[[int], None] = lambda count: None,
 ) -> tuple[Taskset, Counter[str]]:
-    """Create a set of the first `limit` tasks of `taskset` reworded, up to `each` for every one.
+    """Create a set of the first `limit` tasks of `taskset` reworded, up to `per_task` each.
 
     Rejected rewrites are listed with the set, and counted by reason in the result. Tasks without a
     reply stop the creation of the set, or are listed in the same way (`set_aside`). Raises
@@ -49,7 +49,7 @@ def rewrite(
     # All requests are sent before the set is created: no transaction stays open during them.
     silent: dict[int, str] = {}
     for count, task, replies in _ask_rewrites(
-        taskset, limit, each, lambda asks: ask_judge(options, asks)
+        taskset, limit, per_task, lambda asks: ask_judge(options, asks)
     ):
         if unheard := [
             reply.reason for reply in replies if reply is not None and reply.text is None
@@ -60,12 +60,12 @@ def rewrite(
         index, why = next(iter(silent.items()))
         raise Unanswered(f"{len(silent):,} tasks got no reply, for example task {index}: {why}")
     refused: Counter[str] = Counter()
-    answers = _ask_rewrites(taskset, limit, each, lambda asks: kept_replies(options, asks))
+    answers = _ask_rewrites(taskset, limit, per_task, lambda asks: kept_replies(options, asks))
     return store_taskset(origin, _rows(answers, silent, refused), quarantine=True), refused
 
 
 def _ask_rewrites(
-    taskset: Taskset, limit: int | None, each: int, ask: Asking
+    taskset: Taskset, limit: int | None, per_task: int, ask: Asking
 ) -> Iterator[tuple[int, Task, list[Reply | None]]]:
     """Yield (tasks done, task, replies); no replies for a task that cannot be rewritten."""
     count = taskset.size if limit is None else min(limit, taskset.size)
@@ -77,13 +77,13 @@ def _ask_rewrites(
         )
         fit = [task for task in lot if not why_not_paraphrasable(task)]
         replies = iter(
-            ask([Ask(_prompt_messages(task), vote) for task in fit for vote in range(each)])
+            ask([Ask(_prompt_messages(task), vote) for task in fit for vote in range(per_task)])
         )
         for task in lot:
             yield (
                 first + len(lot),
                 task,
-                [] if why_not_paraphrasable(task) else [next(replies) for _ in range(each)],
+                [] if why_not_paraphrasable(task) else [next(replies) for _ in range(per_task)],
             )
 
 

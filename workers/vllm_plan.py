@@ -6,10 +6,10 @@ from apps.runs.config import RunConfig
 from workers.engines.vllm_options import VllmOptions
 
 
-def build_vllm_options(plan: RunConfig, longest_text: int | None = None) -> VllmOptions:
+def build_vllm_options(plan: RunConfig, max_text_tokens: int | None = None) -> VllmOptions:
     """Return vLLM's options for the run.
 
-    `longest_text`: tokens that there must be room for, None for the policy's context.
+    `max_text_tokens`: tokens that there must be room for, None for the policy's context.
     """
     chosen = plan.vllm
     adapters = plan.lora if chosen.lora == "adapter" else None
@@ -18,7 +18,7 @@ def build_vllm_options(plan: RunConfig, longest_text: int | None = None) -> Vllm
         sleep_level=chosen.sleep_level,
         graphs=not chosen.enforce_eager,
         prefix_caching=chosen.enable_prefix_caching,
-        longest_text=longest_text,
+        max_text_tokens=max_text_tokens,
         adapter_rank=adapters.rank if adapters is not None else None,
         tensor_parallel=chosen.tensor_parallel_size,
         data_parallel=chosen.data_parallel_size,

@@ -191,7 +191,7 @@ INVITATION = (
     "note",
     "last_four",
     "uses",
-    "most_uses",
+    "max_uses",
     "created_by",
     "expires_at",
     "revoked_at",

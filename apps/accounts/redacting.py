@@ -224,10 +224,10 @@ def _address(match: re.Match[str]) -> str:
 def _phone(match: re.Match[str]) -> str:
     text = match[0]
     digits = re.sub(r"\D", "", text)
-    fewest, most = (8, 15) if text.startswith(("+", "00")) else (9, 12)
+    min_digits, max_digits = (8, 15) if text.startswith(("+", "00")) else (9, 12)
     is_number = re.fullmatch(r"\+(\d+\.\d+|\d{1,3}(\.\d{3})+)", text) is not None
     if (
-        not fewest <= len(digits) <= most
+        not min_digits <= len(digits) <= max_digits
         or is_number
         or DATE.match(text)
         or not set(digits) - set("01")

@@ -42,7 +42,7 @@ def fruitless_window(run: Run) -> int:
     rule = plan.alerts.nothing_learned
     if rule is None or plan.evaluation or plan.serve or not plan.samples:
         return 0
-    return min(rule.updates * plan.groups_per_step, MAX_WINDOW)
+    return min(rule.steps * plan.groups_per_step, MAX_WINDOW)
 
 
 def fruitless_runs(runs: Iterable[Run]) -> dict[int, Fruitless]:

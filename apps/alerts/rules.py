@@ -87,7 +87,7 @@ def no_progress(
     idle = facts.since(facts.moved_at)
     seconds = _values(facts.curves.get("step_seconds", ()))
     usual = statistics.median(seconds) if seconds else 0.0
-    if idle < max(limit.after_s, limit.times * usual) or _waits_for_callers(facts):
+    if idle < max(limit.after_s, limit.step_time_factor * usual) or _waits_for_callers(facts):
         return
     pace = f"; a step usually takes {format_duration(usual)}" if seconds else ""
     waiting = f" The trainer waits for {facts.waiting_on}." if facts.waiting_on else ""
@@ -143,11 +143,11 @@ def nothing_learned(
 def not_finite(
     facts: Facts, limit: rule.NotFinite, is_open: frozenset[str]
 ) -> Iterator[AlertFinding]:
-    skipped = [entry for entry in facts.unapplied if entry[0] > facts.step - limit.among]
-    if len(skipped) < (1 if is_open else limit.updates):
+    skipped = [entry for entry in facts.unapplied if entry[0] > facts.step - limit.window]
+    if len(skipped) < (1 if is_open else limit.steps):
         return
     number, why, _ = skipped[-1]
-    among = min(limit.among, facts.step)
+    among = min(limit.window, facts.step)
     yield AlertFinding(
         f"{len(skipped):,} of the last {among:,} steps {'was' if len(skipped) == 1 else 'were'}"
         f" not applied, the latest at step {number:,}: {why}.",
@@ -259,17 +259,17 @@ def behaviour_gap(
     staleness.
     """
     newest = facts.curves.get("behaviour_gap", ())[-limit.steps :]
-    first = [value for step, value in facts.first_gap if step <= limit.first]
-    if not first or len(newest) < limit.steps or newest[0][0] <= limit.first:
+    first = [value for step, value in facts.first_gap if step <= limit.baseline_steps]
+    if not first or len(newest) < limit.steps or newest[0][0] <= limit.baseline_steps:
         return
     at_first = statistics.median(first)  # the median: during warm-up there is next to no gap
     now = statistics.fmean(_values(newest))
-    maximum = max(limit.above, limit.times * at_first)
+    maximum = max(limit.min_gap, limit.max_ratio * at_first)
     if now > maximum * (HYSTERESIS if is_open else 1.0):
         yield AlertFinding(
             f"Engine and trainer differ by {now:.3g} nats per token, mean of steps"
-            f" {newest[0][0]:,} to {newest[-1][0]:,}. The median of the first {limit.first:,}"
-            f" steps was {at_first:.3g}; the limit is {maximum:.3g}.",
+            f" {newest[0][0]:,} to {newest[-1][0]:,}. The median of the first"
+            f" {limit.baseline_steps:,} steps was {at_first:.3g}; the limit is {maximum:.3g}.",
             "Allow less staleness (max_staleness) or lower the learning rate. If neither helps,"
             " compare the precision of engine and trainer, or use a loss with a correction"
             " (decoupled) in a new run.",
@@ -315,10 +315,10 @@ def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Itera
 def disk(facts: Facts, limit: rule.Disk, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     for volume in facts.disks:
         free = volume.free / volume.total if volume.total else 0.0
-        if free < limit.free / (HYSTERESIS if volume.name in is_open else 1.0):
+        if free < limit.min_free_share / (HYSTERESIS if volume.name in is_open else 1.0):
             yield AlertFinding(
                 f"Only {volume.free / 1e9:.1f} GB of {volume.total / 1e9:.0f} GB are free under"
-                f" {volume.name}: {free:.1%}; the minimum is {limit.free:.0%}.",
+                f" {volume.name}: {free:.1%}; the minimum is {limit.min_free_share:.0%}.",
                 "Keep fewer checkpoints and versions (checkpoints.weights), delete arrays"
                 " earlier (retention), or free disk space.",
                 facts.now,
@@ -361,7 +361,8 @@ def lost_worker(
         if worker.role not in _needed(facts.plan) or worker.since < facts.live_since:
             continue
         if worker.is_dead and not (
-            limit.after_s <= gone_for < limit.until_s and (worker.others or worker.key in is_open)
+            limit.after_s <= gone_for < limit.removed_after_s
+            and (worker.others or worker.key in is_open)
         ):
             continue
         others_words = (

@@ -120,11 +120,11 @@ def taken_again(
     rule: ExperienceReplay,
     *,
     number: int,
-    most: int,
+    limit: int,
     oldest: int,
     seed: int,
 ) -> list[int]:
-    """Return the ids of at most `most` groups that step `number` replays by the rule.
+    """Return the ids of at most `limit` groups that step `number` replays by the rule.
 
     Groups older than version `oldest` are not replayed. Neither are groups that reached
     `rule.max_uses`, or that one of the last `rule.cool_down` steps took. Random choices depend
@@ -144,7 +144,7 @@ def taken_again(
     }
     return [
         group.group
-        for group in sorted(able, key=lambda group: (places[group.group], group.draw))[:most]
+        for group in sorted(able, key=lambda group: (places[group.group], group.draw))[:limit]
     ]
 
 

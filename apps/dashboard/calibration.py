@@ -29,7 +29,7 @@ LABELS = {
     "accuracy": "Minimum accuracy",
     "kappa": "Minimum kappa",
     "order": "Minimum pair accuracy",
-    "least": "Minimum labels",
+    "min_labels": "Minimum labels",
     "pause": "Pause the run",
 }
 
@@ -165,7 +165,7 @@ def choose_light(metrics: dict, trust: Trust | None, is_under: bool) -> ScorerSt
     """Return a scorer's status by its target, else by kappa, else by the order of pairs."""
     if is_under:
         return ScorerStatus("bad", "below target")
-    if trust and metrics["labels"] >= trust.least:
+    if trust and metrics["labels"] >= trust.min_labels:
         return ScorerStatus("good", "on target")
     for name, (fair, well) in (("kappa", BEYOND_CHANCE), ("order", ORDERED)):
         value = metrics[name]["value"]

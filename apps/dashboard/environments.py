@@ -153,7 +153,7 @@ def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
     return {
         episode: (total, maximum)
         for episode, total, maximum in turns.values_list("episode").annotate(
-            total=Sum("reward"), most=Max("reward")
+            total=Sum("reward"), highest=Max("reward")
         )
     }
 

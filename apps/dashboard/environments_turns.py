@@ -166,17 +166,17 @@ def _move(
     is_open: bool,
     weights: Sequence[Weights],
 ) -> Move:
-    longest = None if is_whole else MAX_SHOWN_LENGTH
+    max_length = None if is_whole else MAX_SHOWN_LENGTH
     began_at = before.answered_at if before else episode.begun_at
     acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
     read = tokens[(before.first or 0) + before.tokens : turn.first] if before and acted else []
     return Move(
         turn,
         [
-            _build_words(message["role"], message["content"], longest)
+            _build_words(message["role"], message["content"], max_length)
             for message in messages(turn.observation)
         ],
-        _build_words("policy", turn.action, longest),
+        _build_words("policy", turn.action, max_length),
         _milliseconds(began_at, turn.requested_at),
         _milliseconds(turn.requested_at, turn.answered_at),
         share_of_best(
@@ -194,21 +194,21 @@ def _move(
     )
 
 
-def _build_words(role: str, content: Content, longest: int | None) -> Words:
+def _build_words(role: str, content: Content, max_length: int | None) -> Words:
     text = content_text(content)
-    shown_text = text[:longest]
-    parts = () if isinstance(content, str) else _cut(content, longest)
+    shown_text = text[:max_length]
+    parts = () if isinstance(content, str) else _cut(content, max_length)
     return Words(role, shown_text, len(text) - len(shown_text), parts)
 
 
-def _cut(parts: list[Part], longest: int | None) -> list[Part]:
+def _cut(parts: list[Part], max_length: int | None) -> list[Part]:
     """Return all pictures, and the texts cut to a total number of characters."""
     cut_parts = []
     for part in parts:
         if part["type"] == "text":
-            text = str(part["text"])[:longest]
+            text = str(part["text"])[:max_length]
             part = {**part, "text": text}
-            longest = longest if longest is None else longest - len(text)
+            max_length = max_length if max_length is None else max_length - len(text)
         cut_parts.append(part)
     return cut_parts
 

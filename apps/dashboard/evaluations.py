@@ -378,7 +378,9 @@ def words_of_schedule(schedule: Scheduled) -> str:
         "T {:g}": schedule.temperature,
         "{:,} tokens": schedule.max_tokens,
         "scored by {}": ", ".join(choice.scorer for choice in schedule.rewards) or None,
-        "pass threshold {:g} %": None if schedule.right_from == 1 else 100 * schedule.right_from,
+        "pass threshold {:g} %": None
+        if schedule.correct_threshold == 1
+        else 100 * schedule.correct_threshold,
         "{} rated by people": schedule.people or None,
     }
     return ", ".join(

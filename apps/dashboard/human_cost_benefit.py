@@ -89,7 +89,7 @@ class HumanMachineAgreement:
 class CostBenefit:
     """The cost and benefit of ratings; `people` and `simulated` are sums over their raters.
 
-    `accepted` counts experiences made from rated rollouts, up to `most`.
+    `accepted` counts experiences made from rated rollouts, up to `limit`.
     """
 
     raters: list[TimedDecisions]
@@ -101,7 +101,7 @@ class CostBenefit:
     parting: HumanMachineAgreement = field(default_factory=HumanMachineAgreement)
     rollouts: int = 0
     rated_rollouts: int = 0
-    most: int = MAX_COUNTED
+    limit: int = MAX_COUNTED
 
     @property
     def decisions(self) -> int:

@@ -42,7 +42,7 @@ class Knob:
     unit: str = ""
     choices: tuple[tuple[str, str, str], ...] = ()  # (posted value, label, description)
     bounds: Mapping[str, float] = field(default_factory=dict)
-    longest: int | None = None
+    max_length: int | None = None
     wrong: str = ""
     is_section: bool = False  # a switch for a whole section
     rows: Sequence[Mapping[str, Any]] = ()  # values of the table's rows that it does not show
@@ -97,7 +97,7 @@ class Knob:
     def slots(self) -> list[Mapping[str, Any]]:
         """Return its rows, and the empty ones that may still be filled."""
         rows = list(self.value)
-        return rows + [{}] * ((self.longest or 0) - len(rows))
+        return rows + [{}] * ((self.max_length or 0) - len(rows))
 
     @property
     def range(self) -> str:
@@ -311,7 +311,7 @@ def _leaf(
             if isinstance(value, list | tuple)
             else ()
         )
-        return _knob(address, info, "rows", rows, labels, wrong, longest=_longest(info))
+        return _knob(address, info, "rows", rows, labels, wrong, max_length=_longest(info))
     if _row_section(inner) or get_origin(inner) is dict:
         return _knob(
             address,
@@ -331,7 +331,7 @@ def _leaf(
         return _knob(address, info, "switch", bool(value), labels, wrong)
     if inner is str:
         kind = "words" if (_longest(info) or 0) > LONG_TEXT else "text"
-        return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
+        return _knob(address, info, kind, value or "", labels, wrong, max_length=_longest(info))
     kind = "whole" if inner is int else "number"
     text = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
     return _knob(

@@ -67,8 +67,8 @@ class Comparison:
     fates: dict[str, int]
     before: float | None
     after: float | None
-    least: float | None
-    most: float | None
+    lowest: float | None
+    highest: float | None
     widest: float
     counted: int
     groups: dict[str, int]
@@ -114,9 +114,9 @@ class Comparison:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        if self.least is None or self.least == self.most:
+        if self.lowest is None or self.lowest == self.highest:
             return []
-        ends = [self.least, self.most, CELLS]
+        ends = [self.lowest, self.highest, CELLS]
         counts: dict[tuple[int, int], int] = {}
         for before, after, count in _count_rows(
             BEFORE_AND_AFTER, [*ends, *ends, self.rescoring.pk]
@@ -158,10 +158,10 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
         mean_before=Avg("before", filter=BOTH),
         mean_after=Avg("after", filter=BOTH),
         widest=Max("size"),
-        least_before=Min("before", filter=BOTH),
-        least_after=Min("after", filter=BOTH),
-        most_before=Max("before", filter=BOTH),
-        most_after=Max("after", filter=BOTH),
+        lowest_before=Min("before", filter=BOTH),
+        lowest_after=Min("after", filter=BOTH),
+        highest_before=Max("before", filter=BOTH),
+        highest_after=Max("after", filter=BOTH),
         counted=Count("pk", filter=counted_differently),
         **by_fate,
     )
@@ -174,7 +174,7 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
             ),
             default=None,
         )
-        for name, pick in (("least", min), ("most", max))
+        for name, pick in (("lowest", min), ("highest", max))
     }
     return Comparison(
         rescoring,
@@ -182,8 +182,8 @@ def compare_rescoring(rescoring: Rescoring) -> Comparison:
         {fate: totals[f"n_{fate}"] for fate in Fate.values},
         totals["mean_before"],
         totals["mean_after"],
-        ends["least"],
-        ends["most"],
+        ends["lowest"],
+        ends["highest"],
         totals["widest"] or 0.0,
         totals["counted"],
         _groups(rescoring),

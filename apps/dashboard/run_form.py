@@ -379,7 +379,7 @@ def _scorers(knob: Knob, options: tuple[tuple[str, str, str], ...], value: Any) 
         value=scorer_rows,
         rows=value,
         choices=options,
-        longest=max(MIN_ROWS, len(scorer_rows) + 1),
+        max_length=max(MIN_ROWS, len(scorer_rows) + 1),
     )
 
 

@@ -26,7 +26,7 @@ LABELS = {
     "trainer.sharding": "Sharding",
     "precision.engine": "Engine precision",
     "precision.trainer": "Trainer precision",
-    "sampling.prompt_tokens": "Max prompt length",
+    "sampling.max_prompt_tokens": "Max prompt length",
     "vllm.lora": "LoRA serving",
     "vllm.gpu_memory_utilization": "GPU memory share",
     "vllm.sleep_level": "Sleep level",
@@ -67,6 +67,6 @@ UNITS = {
     "groups_per_step": "groups",
     "max_staleness": "versions",
     "sampling.max_tokens": "tokens",
-    "sampling.prompt_tokens": "tokens",
+    "sampling.max_prompt_tokens": "tokens",
     "vllm.max_model_len": "tokens",
 }

@@ -248,7 +248,7 @@ def _build_knob(
         (why or "").replace("`", ""),
         kind,
         text,
-        longest=MAX_YAML_LENGTH,
+        max_length=MAX_YAML_LENGTH,
         wrong=wrong.get(address, ""),
     )
 
@@ -359,7 +359,7 @@ def _value_in(knob: Knob, text: str) -> Any:
     """Convert a posted text to its value. Raise ConfigError if it is not YAML."""
     if knob.kind == "switch":
         return text == ON
-    if knob.longest == MAX_YAML_LENGTH:
+    if knob.max_length == MAX_YAML_LENGTH:
         if knob.kind == "text":
             return [word.strip() for word in text.split(",") if word.strip()]
         return load_yaml(text) if text else None

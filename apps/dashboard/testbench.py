@@ -43,17 +43,17 @@ EXPECTED = ("expected", "target", "wanted")
 
 
 class TypedText(forms.CharField):
-    """A text of some lines as typed; `most_bytes`: its largest size."""
+    """A text of some lines as typed; `max_bytes`: its largest size."""
 
-    def __init__(self, name: str, most_bytes: int = TEXT_BYTES) -> None:
+    def __init__(self, name: str, max_bytes: int = TEXT_BYTES) -> None:
         super().__init__(strip=False, required=False)
         self.name = name
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
 
     def read(self, value: object) -> str:
         """Return the text that was typed. Raise ValidationError if it is too large."""
         text = super().clean(value).replace("\r\n", "\n")
-        if too_large := _too_large(text, self.most_bytes):
+        if too_large := _too_large(text, self.max_bytes):
             raise forms.ValidationError(f"{self.name} {too_large}")
         return text
 
@@ -83,12 +83,10 @@ class Mapped(TypedText):
         return data
 
 
-def _too_large(text: str, most_bytes: int) -> str:
+def _too_large(text: str, max_bytes: int) -> str:
     size = len(text.encode())
     return (
-        f"has {size / KIB:,.1f} KiB; the maximum is {most_bytes // KIB}."
-        if size > most_bytes
-        else ""
+        f"has {size / KIB:,.1f} KiB; the maximum is {max_bytes // KIB}." if size > max_bytes else ""
     )
 
 

@@ -70,7 +70,7 @@ def _episode(
         fence=group.fence,
         seed=find_task_seed(task.meta, task.index),
         options={**environment.options, **choice.options, **task.meta.get("options", {})},
-        turn_limit=min(environment.turn_limit, choice.turns or environment.turn_limit),
+        turn_limit=min(environment.turn_limit, choice.max_turns or environment.turn_limit),
         reward_s=environment.reward_s if choice.reward_s is None else choice.reward_s,
         state=Episode.State.WAITING if waits else Episode.State.ENVIRONMENT,
         begun_at=None if waits else Now(),
@@ -211,7 +211,9 @@ def open_for_agent(
         key=key,
         seed=rollout.group.task.index,
         options={**environment.options, **plan.environment.options},
-        turn_limit=min(environment.turn_limit, plan.environment.turns or environment.turn_limit),
+        turn_limit=min(
+            environment.turn_limit, plan.environment.max_turns or environment.turn_limit
+        ),
         reward_s=plan.serve.feedback_s,
         settle_s=plan.serve.settle_s,
         state=Episode.State.ENVIRONMENT,

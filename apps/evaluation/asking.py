@@ -19,7 +19,7 @@ NOBODY_JUDGES = (
 
 @unit_of_work
 def start_evaluation(
-    version: WeightVersion, questions: Questions, by: User | None = None, again: bool = False
+    version: WeightVersion, questions: Questions, by: User | None = None, force: bool = False
 ) -> tuple[Run, bool]:
     """Return the version's evaluation with these settings, started, and whether it is new.
 
@@ -31,7 +31,7 @@ def start_evaluation(
     version.refresh_from_db()
     plan = evaluation_plan(run, version.version, questions)
     earlier = list_version_evaluations(version).filter(evaluation_set=evaluation_key(plan))
-    if not again and (
+    if not force and (
         existing := earlier.kept().exclude(state=Run.State.STOPPED).order_by("-pk").first()
     ):
         return existing, False
@@ -67,7 +67,7 @@ def evaluate_several(
     numbers: Collection[int] | None,
     questions: Questions,
     by: User | None = None,
-    again: bool = False,
+    force: bool = False,
 ) -> list[tuple[Run, bool]]:
     """Evaluate the versions of these numbers, or with None all whose folders are kept.
 
@@ -86,7 +86,7 @@ def evaluate_several(
             )
     if not chosen:
         raise ConfigError({"version": "choose one or more versions with stored weights"})
-    return [start_evaluation(version, questions, by, again) for version in chosen]
+    return [start_evaluation(version, questions, by, force) for version in chosen]
 
 
 def list_version_evaluations(version: WeightVersion):
@@ -141,7 +141,7 @@ def evaluation_like(
                 "run": run,
                 "version": version,
                 "tasks": questions.tasks,
-                "right_from": questions.right_from,
+                "correct_threshold": questions.correct_threshold,
             },
         }
     )

@@ -105,7 +105,9 @@ def _majority_value(answers: Iterable[tuple[str, float]]) -> float:
     return fsum(winners) / len(winners)
 
 
-def of_task(task: TaskSamples, measure: str, k: int, right_from: float = 1.0) -> float | None:
+def of_task(
+    task: TaskSamples, measure: str, k: int, correct_threshold: float = 1.0
+) -> float | None:
     """Return the estimator for this task; None with fewer than k judged samples.
 
     The mean of k is the mean of all, for any k.
@@ -120,11 +122,11 @@ def of_task(task: TaskSamples, measure: str, k: int, right_from: float = 1.0) ->
     if measure == "worst":
         return worst_at(judged, k)
     if measure == "pass":
-        return pass_at(len(judged), sum(is_right(value, right_from) for value in judged), k)
+        return pass_at(len(judged), sum(is_right(value, correct_threshold) for value in judged), k)
     pairs = zip(task.answers, task.values, strict=True)
     return majority_at(
         [
-            (answer, float(is_right(value, right_from)))
+            (answer, float(is_right(value, correct_threshold)))
             for answer, value in pairs
             if value is not None
         ],
@@ -132,8 +134,8 @@ def of_task(task: TaskSamples, measure: str, k: int, right_from: float = 1.0) ->
     )
 
 
-def is_right(value: float, right_from: float) -> bool:
-    return value >= right_from - SURE
+def is_right(value: float, correct_threshold: float) -> bool:
+    return value >= correct_threshold - SURE
 
 
 def mean_with_interval(values: Iterable[float | None]) -> Mean:
@@ -194,12 +196,12 @@ def are_comparable(tasks: Iterable[TaskSamples]) -> bool:
 
 
 def build_pass_table(
-    tasks: Sequence[TaskSamples], samples: int, right_from: float, measures: Iterable[str]
+    tasks: Sequence[TaskSamples], samples: int, correct_threshold: float, measures: Iterable[str]
 ) -> "Table":
     """Return every measure at every k for each of these tasks; means are taken over parts of it."""
     ks = list_reported_ks(samples)
     return {
-        measure: {k: [of_task(task, measure, k, right_from) for task in tasks] for k in ks}
+        measure: {k: [of_task(task, measure, k, correct_threshold) for task in tasks] for k in ks}
         for measure in measures
     }
 

@@ -146,13 +146,15 @@ def summed_up(run: Run) -> EvaluationMetrics:
 def _table(run: Run, tasks: Sequence[EvaluatedTask]) -> Table:
     tried = [task.tried for task in tasks]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
-    return build_pass_table(tried, run.settings.group_size, _right_from(run.settings), measures)
+    return build_pass_table(
+        tried, run.settings.group_size, _read_correct_threshold(run.settings), measures
+    )
 
 
-def _right_from(plan: RunConfig) -> float:
+def _read_correct_threshold(plan: RunConfig) -> float:
     """Return from which reward an answer counts as correct, by the run's `evaluation` section."""
     assert plan.evaluation is not None  # the run is an evaluation
-    return plan.evaluation.right_from
+    return plan.evaluation.correct_threshold
 
 
 def _build_metrics(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> EvaluationMetrics:
@@ -174,7 +176,7 @@ def _build_metrics(run: Run, tasks: Sequence[EvaluatedTask], table: Table) -> Ev
         domains=_domains(tasks, table),
         scales=by_scale(run, [task.task for task in tasks], table),
         judges=_judges(tasks),
-        hardest=_hardest(tasks, _right_from(plan)),
+        hardest=_hardest(tasks, _read_correct_threshold(plan)),
     )
 
 
@@ -318,14 +320,14 @@ def _judges(tasks: Sequence[EvaluatedTask]) -> dict[str, list]:
     return {name: [sum(values) / len(values), len(values)] for name, values in means.items()}
 
 
-def _hardest(tasks: Sequence[EvaluatedTask], right_from: float) -> list[dict]:
+def _hardest(tasks: Sequence[EvaluatedTask], correct_threshold: float) -> list[dict]:
     judged = [task for task in tasks if task.tried.judged]
     hardest = [
         {
             "group": task.group,
             "index": task.index,
             "judged": len(task.tried.judged),
-            "right": sum(is_right(value, right_from) for value in task.tried.judged),
+            "right": sum(is_right(value, correct_threshold) for value in task.tried.judged),
             "mean": mean_with_interval(task.tried.judged).value,
         }
         for task in judged

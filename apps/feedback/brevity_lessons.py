@@ -2,7 +2,7 @@
 
 Of all answers to a task, the shortest right one is a demonstration (shortest rejection sampling);
 against it stand, as the rejected halves of preferences, wrong answers that are longer, and right
-ones more than `over` times as long.
+ones more than `max_length_ratio` times as long.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,13 +47,18 @@ def shortest_right(answers: Sequence[Answer]) -> Answer | None:
     )
 
 
-def rejected(answers: Sequence[Answer], chosen: Answer, over: float = OVER) -> list[Answer]:
-    """Return wrong answers longer than the chosen one, and right ones longer than `over` times it.
+def rejected(
+    answers: Sequence[Answer], chosen: Answer, max_length_ratio: float = OVER
+) -> list[Answer]:
+    """Return wrong answers longer than the chosen one, and much longer right ones.
 
-    Each text occurs once.
+    A right one is rejected above `max_length_ratio` times the length of the chosen one. Each
+    text occurs once.
     """
     longer = (
-        a for a in answers if a.tokens > (over * chosen.tokens if a.is_right else chosen.tokens)
+        a
+        for a in answers
+        if a.tokens > (max_length_ratio * chosen.tokens if a.is_right else chosen.tokens)
     )
     return list(
         {
@@ -70,13 +75,16 @@ def draw_demonstrations(run: Run, from_version: int = 0) -> tuple[int, int]:
     return _keep(Demonstration, _draw_lessons(run, from_version, _demonstrations))
 
 
-def draw_preferences(run: Run, from_version: int = 0, over: float = OVER) -> tuple[int, int]:
+def draw_preferences(
+    run: Run, from_version: int = 0, max_length_ratio: float = OVER
+) -> tuple[int, int]:
     """Save every pair of a shortest right answer and a rejected one.
 
     Return how many are new and how many existed.
     """
     return _keep(
-        Preference, _draw_lessons(run, from_version, lambda answers: _preferences(answers, over))
+        Preference,
+        _draw_lessons(run, from_version, lambda answers: _preferences(answers, max_length_ratio)),
     )
 
 
@@ -85,9 +93,9 @@ def _demonstrations(answers: Sequence[Answer]) -> Iterator[Lesson]:
         yield Demonstration(answer=chosen.text)
 
 
-def _preferences(answers: Sequence[Answer], over: float) -> Iterator[Lesson]:
+def _preferences(answers: Sequence[Answer], max_length_ratio: float) -> Iterator[Lesson]:
     if chosen := shortest_right(answers):
-        for answer in rejected(answers, chosen, over):
+        for answer in rejected(answers, chosen, max_length_ratio):
             parents = {"chosen_rollout_id": chosen.rollout, "rejected_rollout_id": answer.rollout}
             yield Preference(chosen=chosen.text, rejected=answer.text, **parents)
 

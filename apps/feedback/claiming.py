@@ -204,7 +204,7 @@ CLAIM = f"""
         SELECT asking.id, asking.closed, greatest(0,
             coalesce((people ->> 'open_claims')::int, 3) - hands.full) AS free,
           coalesce((people ->> 'lease_s')::float,
-              least(%(longest)s, greatest(%(shortest)s, coalesce(%(medians)s * (
+              least(%(max_lease_s)s, greatest(%(shortest)s, coalesce(%(medians)s * (
             SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (
                 SELECT seconds FROM feedback_rating t
                     WHERE t.run_id = asking.id ORDER BY id DESC LIMIT %(looked_at)s) recent
@@ -286,9 +286,9 @@ COUNT = f"""
         SELECT count(*) FROM (
             SELECT 1 FROM asking CROSS JOIN LATERAL (
                 SELECT 1 FROM feedback_slot s
-                    WHERE {OPEN_TO} LIMIT %(most)s) s
+                    WHERE {OPEN_TO} LIMIT %(limit)s) s
             UNION ALL SELECT 1 FROM asking CROSS JOIN LATERAL ({NORMING_OPEN}) n
-            LIMIT %(most)s) bounded),
+            LIMIT %(limit)s) bounded),
         (SELECT count(*) FROM feedback_slot h WHERE h.rater_id = %(user)s AND h.state = 'held'
             AND h.lease_until > statement_timestamp()
             AND (%(run)s::bigint IS NULL OR h.run_id = %(run)s::bigint))"""
@@ -300,7 +300,7 @@ COUNT_OF_EACH = f"""
     SELECT run, sum(items)::int AS items FROM (
         SELECT asking.id AS run, open.items FROM asking CROSS JOIN LATERAL (
             SELECT count(*) AS items FROM ((
-                SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(most)s)
+                SELECT 1 FROM feedback_slot s WHERE {OPEN_TO} LIMIT %(limit)s)
                 UNION ALL {NORMING_OPEN}) bounded) open
         UNION ALL
         SELECT h.run_id, count(*) FROM feedback_slot h WHERE h.rater_id = %(user)s
@@ -328,7 +328,7 @@ def claim(
         "unconfirmed": unconfirmed_s,
         "shortest": MIN_LEASE_S,
         "usual": USUAL_LEASE_S,
-        "longest": MAX_LEASE_S,
+        "max_lease_s": MAX_LEASE_S,
         "medians": LEASE_MEDIANS,
         "looked_at": DECISIONS_LOOKED_AT,
         "compares": sorted(COMPARES),
@@ -359,7 +359,7 @@ class WaitingCount:
 def waiting_for(user: User, limit: int, run: int | None = None) -> WaitingCount:
     """Count the items that wait for this person, of one run or of all; open ones up to `limit`."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, {**asked_by(user, run), "most": limit})
+        cursor.execute(COUNT, {**asked_by(user, run), "limit": limit})
         return WaitingCount(*cursor.fetchone())
 
 
@@ -369,7 +369,7 @@ def waiting_by_run(user: User, limit: int, runs: int) -> dict[int, int]:
     Open items of a run are counted up to `limit`, and at most so many `runs` are returned.
     """
     with connection.cursor() as cursor:
-        values = {**asked_by(user, None), "most": limit, "runs": runs}
+        values = {**asked_by(user, None), "limit": limit, "runs": runs}
         cursor.execute(COUNT_OF_EACH, values)
         return dict(cursor.fetchall())
 

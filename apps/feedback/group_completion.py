@@ -78,7 +78,7 @@ def is_early(run: Run) -> bool:
     people = run.settings.people
     if people.rater_model is None:
         return False
-    if not has_learnable(run, people.rater_model.at_least):
+    if not has_learnable(run, people.rater_model.min_ratings):
         return True
     if people.schedule is None:
         return False

@@ -99,7 +99,7 @@ class ShownItem:
         return FORMS[self.held.form].read_options(self.held.people)
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         return MAX_TEXT_LENGTH
 
     @property

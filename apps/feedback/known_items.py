@@ -62,11 +62,12 @@ def expect(run: Run, rollouts: Sequence[Rollout], raw: object) -> Answer:
     form = FORMS[people.form]
     if people.form in WORDS_ONLY:
         raise BadAnswer({"answer": (f"{form.name} gives no number, so it has no correct answer")})
-    if not form.fewest <= len(rollouts) <= form.most:
+    if not form.min_rollouts <= len(rollouts) <= form.max_rollouts:
         raise BadAnswer(
             {
                 "rollouts": (
-                    f"{form.name} needs {form.fewest} to {form.most} replies, not {len(rollouts)}"
+                    f"{form.name} needs {form.min_rollouts} to {form.max_rollouts} replies,"
+                    f" not {len(rollouts)}"
                 )
             }
         )
@@ -82,7 +83,7 @@ def create_known_item(
     problems: dict[str, str] = {}
     if purpose not in ANSWERED:
         problems["purpose"] = "must be gold, attention or norming"
-    why = words(explanation, "explanation", problems, longest=MAX_EXPLANATION_LENGTH)
+    why = words(explanation, "explanation", problems, max_length=MAX_EXPLANATION_LENGTH)
     if purpose == NORMING and not why and "explanation" not in problems:
         problems["explanation"] = "say why this rating is correct: raters read it after theirs"
     try:

@@ -48,7 +48,7 @@ class SentLessons(Strict):
         allow_blank=True,
         help_text="If omitted: detected from the first rows.",
     )
-    at_least = serializers.FloatField(
+    min_rating = serializers.FloatField(
         required=False, help_text="Lowest rating of a good answer, if the file has ratings."
     )
     leave_out = serializers.BooleanField(
@@ -123,7 +123,7 @@ class Lessons(APIView):
         to = Destination(
             project, upload_name(data["file"]), _taskset(project, data.get("taskset", ""))
         )
-        columns = LessonColumns(layout=data.get("layout", ""), at_least=data.get("at_least"))
+        columns = LessonColumns(layout=data.get("layout", ""), min_rating=data.get("min_rating"))
         with keep_upload(data["file"]) as path:
             file = LessonFile(path, data["kind"], columns)
             try:

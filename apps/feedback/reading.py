@@ -65,13 +65,13 @@ class LessonColumns:
     """How to read rows.
 
     `names` maps our columns to the file's. `layout` is a name, or "" to recognise it from the first
-    rows. `at_least` is the rating from which an answer is good, if the file has ratings on a scale
-    of its own.
+    rows. `min_rating` is the rating from which an answer is good, if the file has ratings on a
+    scale of its own.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     layout: str = ""
-    at_least: float | None = None
+    min_rating: float | None = None
 
 
 class LessonRows:
@@ -116,7 +116,7 @@ class LessonRows:
         return {name: value for name, value in fields.items() if name not in renamed} | mapped
 
     def _lessons(self, record: Record) -> list[LessonLine]:
-        taking = RowReading(self.columns.at_least)
+        taking = RowReading(self.columns.min_rating)
         rows = read_row(self.layout, self._renamed(record.fields), self.kind, taking)
         lessons = [_lesson(record, row, self.kind, taking) for row in rows]
         if len(self.dropped) < MAX_DROPPED:

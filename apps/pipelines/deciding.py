@@ -313,7 +313,7 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
 def _nothing_to_learn(plan: RunConfig) -> str:
     advantage = plan.algorithm.advantage
     if advantage.name == "best":
-        return f"no rollout has a reward of {advantage.at_least:g} or more"
+        return f"no rollout has a reward of {advantage.min_reward:g} or more"
     if advantage.name == "plugin":
         return f"{advantage.plugin}: nothing can be learned from these rewards"
     assert isinstance(advantage, Scaled)  # no other drops groups

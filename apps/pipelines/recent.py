@@ -29,7 +29,7 @@ def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
     metrics = _metrics(
         plan,
         {pk for group_ids in before for pk in group_ids},
-        any(option.by == "success" for option in options),
+        any(option.attribute == "success" for option in options),
     )
     return [
         Recent(_group_metrics(plan, case), tuple(metrics[pk] for pk in group_ids if pk in metrics))

@@ -42,7 +42,7 @@ def _guessed(
 def _scales(project: int, tasks: Sequence[Task], options: Sequence[Any]) -> list[dict[str, float]]:
     """Return the estimated numbers of each task, by the names of the scales that operators use."""
     rows = TaskDifficulty.objects.filter(
-        task__in=[task.pk for task in tasks], scale__name__in={option.by for option in options}
+        task__in=[task.pk for task in tasks], scale__name__in={option.scale for option in options}
     )
     numbers: dict[int, dict[str, float]] = defaultdict(dict)
     for task, name, value in rows.values_list("task", "scale__name", "value"):

@@ -69,7 +69,7 @@ class ChosenRollouts(Strict):
     )
     low = Number(required=False)
     high = Number(required=False)
-    most = Whole(required=False, min_value=1, max_value=MAX_ROLLOUTS)
+    limit = Whole(required=False, min_value=1, max_value=MAX_ROLLOUTS)
 
 
 class NewRescoring(Strict):

@@ -88,7 +88,7 @@ def _by_difficulty(
     Only the chosen positions are looked up.
     """
     size = part.taskset.size
-    scale = find_scale(part.taskset, rule.by)
+    scale = find_scale(part.taskset, rule.scale)
     left_out = scale.places(run.left_out.values("task"))
     if rule.name == "pools":
         ends = pool_ends(rule, scale, size)

@@ -39,9 +39,9 @@ class TaskRecordQuerySet(models.QuerySet):
             .values_list("task__index", "success_rate")
         )
 
-    def solved(self, at_least: float, min_attempts: int) -> "TaskRecordQuerySet":
-        """Filter to success rates of at least `at_least` over at least `min_attempts` attempts."""
-        return self.filter(rate__gte=at_least, attempts__gte=min_attempts)
+    def solved(self, min_success_rate: float, min_attempts: int) -> "TaskRecordQuerySet":
+        """Filter to tasks with a high enough success rate over enough attempts."""
+        return self.filter(rate__gte=min_success_rate, attempts__gte=min_attempts)
 
     def beliefs(self, groups_per_step: int, since: int = 0) -> list[tuple[int, float, float, int]]:
         """Return (index, α, β, step of the last result) of the tasks tried since that step."""

@@ -19,7 +19,7 @@ class Rule(Section):
 
 class NoProgress(Rule):
     after_s: Seconds = Field(1_800.0, description="Seconds without a step while the run is live.")
-    times: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] = Field(
+    step_time_factor: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] = Field(
         10.0,
         description=(
             "Minimum waiting time as a multiple of the median step time, so that slow runs raise "
@@ -42,7 +42,7 @@ class NothingLearned(Rule):
     pause: bool = Field(
         True, description="Pause the run when the alert opens, once for each alert."
     )
-    updates: int = Field(
+    steps: int = Field(
         20,
         ge=1,
         le=1_000,
@@ -54,13 +54,13 @@ class NothingLearned(Rule):
 
 
 class NotFinite(Rule):
-    updates: Newest = Field(
+    steps: Newest = Field(
         1,
         description=(
             "Number of steps that were skipped because the loss or gradient was NaN or infinite."
         ),
     )
-    among: Newest = Field(
+    window: Newest = Field(
         20,
         description=(
             "Number of newest steps to look at; the alert ends after that many good ones."
@@ -117,16 +117,16 @@ class Entropy(Rule):
 
 
 class BehaviourGap(Rule):
-    times: Annotated[float, Field(gt=1, le=1_000, allow_inf_nan=False)] = Field(
+    max_ratio: Annotated[float, Field(gt=1, le=1_000, allow_inf_nan=False)] = Field(
         3.0,
         description=(
             "Multiple of the median gap in the first steps above which there is an alert."
         ),
     )
-    above: Nats = Field(
+    min_gap: Nats = Field(
         0.05, description="Minimum gap in nats per token; smaller gaps raise no alert."
     )
-    first: Newest = Field(20, description="Number of first steps to compare with.")
+    baseline_steps: Newest = Field(20, description="Number of first steps to compare with.")
     steps: Newest = Field(
         5,
         description=(
@@ -147,7 +147,7 @@ class Breaker(Rule):
 
 
 class Disk(Rule):
-    free: Share = Field(
+    min_free_share: Share = Field(
         0.05, description="Minimum free share of the disk that holds weights and data."
     )
 
@@ -163,7 +163,7 @@ class LostWorker(Rule):
     after_s: Seconds = Field(
         60.0, description="Seconds without a heartbeat after which a worker counts as lost."
     )
-    until_s: Seconds = Field(
+    removed_after_s: Seconds = Field(
         86_400.0,
         description="Seconds after which a lost worker counts as removed and its alert ends.",
     )

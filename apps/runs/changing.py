@@ -204,8 +204,8 @@ def _room_of_engine(plan: RunConfig) -> float:
     limit.
     """
     if plan.vllm.max_model_len is not None:
-        return plan.vllm.max_model_len - (plan.sampling.prompt_tokens or 1)
-    return math.inf if plan.sampling.prompt_tokens is None else plan.sampling.max_tokens
+        return plan.vllm.max_model_len - (plan.sampling.max_prompt_tokens or 1)
+    return math.inf if plan.sampling.max_prompt_tokens is None else plan.sampling.max_tokens
 
 
 def _scorers(plan: RunConfig) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ class EnvironmentChoice(Section):
         pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$",
         description="An environment of the project or of the library.",
     )
-    turns: int | None = Field(
+    max_turns: int | None = Field(
         None,
         ge=1,
         le=1000,
@@ -386,12 +386,12 @@ class RunConfig(Section):
         """
         return not self.algorithm.learns_from_lessons and self.replay is None
 
-    def longest_text(self) -> int | None:
+    def max_text_tokens(self) -> int | None:
         """Return the most tokens of prompt and answer together, None where prompts have no
         limit.
         """
-        longest_prompt = self.sampling.prompt_tokens
-        return None if longest_prompt is None else longest_prompt + self.sampling.max_tokens
+        max_prompt = self.sampling.max_prompt_tokens
+        return None if max_prompt is None else max_prompt + self.sampling.max_tokens
 
     def room_in(self, context: int) -> int:
         """Return the tokens that a text of this run may have, of a policy that reads `context`.
@@ -400,7 +400,7 @@ class RunConfig(Section):
         """
         if self.evaluation:
             return context
-        length = self.vllm.max_model_len or self.longest_text() or context
+        length = self.vllm.max_model_len or self.max_text_tokens() or context
         return min(length, context) if context else length
 
     @property
@@ -421,7 +421,7 @@ class RunConfig(Section):
     @property
     def groups_again_per_step(self) -> int:
         """Return how many groups of a step may at most be taken again by experience replay."""
-        return self.reading.replay.most(self.groups_per_step)
+        return self.reading.replay.max_reused(self.groups_per_step)
 
     @property
     def expert_rows_per_step(self) -> int:

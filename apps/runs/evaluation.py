@@ -40,7 +40,7 @@ class Evaluation(Section):
     tasks: Tasks | None = Field(
         None, description="Number of tasks, from the start of the set. If empty, all tasks."
     )
-    right_from: Share = Field(
+    correct_threshold: Share = Field(
         1.0,
         description="Share of the full reward from which a reply counts as correct for pass@k.",
     )
@@ -73,7 +73,7 @@ class Questions(Section):
     rewards: tuple[ScorerChoice, ...] = Field(
         (), description="Machine scorers and their weights. If empty, the run's."
     )
-    right_from: Share = Field(
+    correct_threshold: Share = Field(
         1.0,
         description="Share of the full reward from which a reply counts as correct for pass@k.",
     )

@@ -20,28 +20,28 @@ class Hacking(Section):
     rollouts: int = Field(
         1_000, ge=50, le=20_000, description="Maximum number of newest replies to check."
     )
-    sure: float = Field(
+    confidence: float = Field(
         0.999,
         ge=0.8,
         le=0.9999,
         description="Confidence that a curve rises or falls; tested after every step.",
     )
-    labels: int = Field(
+    min_labels: int = Field(
         30,
         ge=2,
         description=(
             "Number of replies that people rated before their curve is compared with the machine's."
         ),
     )
-    apart: Share = Field(
+    min_change: Share = Field(
         0.05,
         description=(
             "How far people's mean must fall and the machine's rise, as a share of the machine's "
             "full reward."
         ),
     )
-    ngram: int = Field(4, ge=1, le=50, description="Number of consecutive words in an n-gram.")
-    repeated: Share = Field(
+    ngram_size: int = Field(4, ge=1, le=50, description="Number of consecutive words in an n-gram.")
+    repeated_share: Share = Field(
         0.2, description="Share of repeated n-grams in a reply, at the end of a rise."
     )
     same_reply: Share = Field(
@@ -51,7 +51,7 @@ class Hacking(Section):
     length_change: Share = Field(
         0.25, description="How far the mean length must change, as a share of its earlier value."
     )
-    length_tie: Share = Field(
+    length_correlation: Share = Field(
         0.2,
         description=(
             "Correlation of length and reward within groups, with the same sign as the change in "
@@ -67,7 +67,7 @@ class Hacking(Section):
     format_scorers: tuple[Annotated[str, Field(max_length=60)], ...] = Field(
         ("format", "language"), description="Scorers that reward only the format."
     )
-    seen: int = Field(
+    forbidden_replies: int = Field(
         3,
         ge=1,
         description=(

@@ -234,13 +234,13 @@ def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
         fields["run"] = event["run"]
     if error := _traceback_of(record, event):
         fields["traceback"] = shorten_value(
-            error[-MAX_TRACEBACK_LENGTH:], longest=MAX_TRACEBACK_LENGTH
+            error[-MAX_TRACEBACK_LENGTH:], max_length=MAX_TRACEBACK_LENGTH
         )
     run_id = event.get("run_id")
     return {
         "at": datetime.fromtimestamp(record.created, UTC),
         "level": min(50, max(10, record.levelno // 10 * 10)),
-        "event": shorten_value(event.get("event", ""), longest=200),
+        "event": shorten_value(event.get("event", ""), max_length=200),
         "logger": record.name[:100],
         "run_id": run_id if isinstance(run_id, int) else None,
         "fields": dict(list(fields.items())[:MAX_FIELDS]),
@@ -258,7 +258,7 @@ def _traceback_of(record: logging.LogRecord, event: Mapping[str, Any]) -> str:
     )
 
 
-def shorten_value(value: Any, name: str = "", longest: int = MAX_VALUE_LENGTH) -> Any:
+def shorten_value(value: Any, name: str = "", max_length: int = MAX_VALUE_LENGTH) -> Any:
     """Convert a value for a JSON column: short, without zero bytes and without secrets."""
     if SECRET_NAMES.search(name):
         return HIDDEN
@@ -268,12 +268,12 @@ def shorten_value(value: Any, name: str = "", longest: int = MAX_VALUE_LENGTH) -
         return value if json.dumps(value) not in ("NaN", "Infinity", "-Infinity") else str(value)
     if isinstance(value, Mapping):
         return {
-            str(key)[:60]: shorten_value(inner, str(key), longest)
+            str(key)[:60]: shorten_value(inner, str(key), max_length)
             for key, inner in list(value.items())[:MAX_ITEMS]
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [shorten_value(inner, "", longest) for inner in list(value)[:MAX_ITEMS]]
+        return [shorten_value(inner, "", max_length) for inner in list(value)[:MAX_ITEMS]]
     text = (
-        str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()
+        str(value)[: 4 * max_length].replace("\x00", "�").encode("utf-8", "replace").decode()
     )  # no half of a character
-    return SECRETS.sub(HIDDEN, public_text(text))[:longest]
+    return SECRETS.sub(HIDDEN, public_text(text))[:max_length]

@@ -100,7 +100,7 @@ def longest_row(plan: RunConfig, context: int) -> int:
     """
     if not plan.samples:
         return context
-    length = plan.longest_text() or 2 * plan.sampling.max_tokens
+    length = plan.max_text_tokens() or 2 * plan.sampling.max_tokens
     return min(length, context) if context else length
 
 
@@ -202,13 +202,13 @@ def _kept_bytes(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
     """Return the bytes that a forward pass of this many rows of the longest length keeps."""
     shape = sizes.shape
     assert shape is not None  # without it no size of a pass is estimated
-    longest = longest_row(plan, sizes.context)
-    tokens = rows * longest
+    row_tokens = longest_row(plan, sizes.context)
+    tokens = rows * row_tokens
     again = is_recomputed(plan, on_gpu)
     if again and on_gpu:
         inputs = FLOAT32 * shape.layers * shape.width
         return tokens * (inputs + AGAIN_BY_WIDTH * shape.width + AGAIN_BY_INNER * shape.inner)
-    distinct = tokens - _repeated_tokens(plan, rows, longest)
+    distinct = tokens - _repeated_tokens(plan, rows, row_tokens)
     by_token = KEPT_BY_WIDTH * shape.width + KEPT_BY_INNER * shape.inner
     layer = by_token * distinct + KEPT_BY_ATTENTION * shape.attention * tokens
     if again:
@@ -216,12 +216,12 @@ def _kept_bytes(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
     return FLOAT32 * shape.layers * layer
 
 
-def _repeated_tokens(plan: RunConfig, rows: int, longest: int) -> int:
+def _repeated_tokens(plan: RunConfig, rows: int, row_tokens: int) -> int:
     """Return how many tokens of prompts stand in the rows once more; 0 for lessons."""
     if not plan.samples:
         return 0
     prompts = math.ceil(rows / plan.group_size)
-    return (rows - prompts) * max(0, longest - plan.sampling.max_tokens)
+    return (rows - prompts) * max(0, row_tokens - plan.sampling.max_tokens)
 
 
 def is_recomputed(plan: RunConfig, on_gpu: bool) -> bool:

@@ -38,21 +38,21 @@ def missing_replay(project: Project, plan: RunConfig, policy: Policy | None) -> 
     run = project.runs.kept().filter(slug=replay.run).first()
     if run is None:
         return {"replay.run": f"no run {replay.run!r} in project {project.slug!r}"}
-    if run.step < replay.until:
+    if run.step < replay.last_step:
         return {
-            "replay.until": (
+            "replay.last_step": (
                 f"run {run.slug!r} is at step {run.step}; it has recorded nothing up to step "
-                f"{replay.until}"
+                f"{replay.last_step}"
             )
         }
     version = run.weight_versions.filter(version=replay.version).first()
     if version is None:
         return {"replay.version": f"run {run.slug!r} has no version {replay.version}"}
-    if version.step >= replay.until:
+    if version.step >= replay.last_step:
         return {
             "replay.version": (
                 f"is version of step {version.step}, so there is nothing to replay up to step "
-                f"{replay.until}"
+                f"{replay.last_step}"
             )
         }
     # A merged adapter has a fingerprint of its own.

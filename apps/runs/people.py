@@ -86,17 +86,19 @@ class Schedule(Section):
     decisions: int = Field(
         ge=1, le=10_000_000, description="Maximum number of ratings in the whole run."
     )
-    first: Share = Field(0.2, description="Share of the ratings asked before the first step.")
-    first_at_least: int = Field(
+    initial_share: Share = Field(
+        0.2, description="Share of the ratings asked before the first step."
+    )
+    min_initial_ratings: int = Field(
         20,
         ge=0,
         description="Minimum number of ratings before the first step, if the budget allows it.",
     )
-    until: Share = Field(
+    end_share: Share = Field(
         0.75, description="The other ratings are spread evenly up to this share of the run's steps."
     )
     rewrites: int = Field(0, ge=0, description="How many of the ratings are rewrites.")
-    rewrites_until: Share = Field(
+    rewrites_end_share: Share = Field(
         0.5, description="Rewrites are asked for up to this share of the run's steps."
     )
     spread_share: float = Field(
@@ -124,10 +126,10 @@ class RaterModel(Section):
         "", max_length=60, description="Name of the plugin, for the kind `plugin` only."
     )
     options: dict[str, JsonValue] = Field({}, description="Options of that plugin.")
-    head_from: int = Field(
+    head_min_ratings: int = Field(
         500, ge=50, description="Number of ratings from which a scalar head is trained."
     )
-    at_least: int = Field(4, ge=2, description="Number of ratings needed before the first step.")
+    min_ratings: int = Field(4, ge=2, description="Number of ratings needed before the first step.")
     pessimism: float = Field(
         0.0,
         ge=0,

@@ -56,7 +56,7 @@ class Rarity(Section):
     name: Literal["rarity"] = Field(
         "rarity", description="Groups of the domain or task that steps have used least."
     )
-    by: Literal["domain", "task"] = Field(
+    count_by: Literal["domain", "task"] = Field(
         "domain", description="Whether to count by the task's domain or by the task."
     )
     window: int = Field(
@@ -107,7 +107,7 @@ class NoReplay(Section):
     def max_uses(self) -> int:
         return 1
 
-    def most(self, groups: int) -> int:
+    def max_reused(self, groups: int) -> int:
         """Return how many of a step's groups may be taken again: none."""
         return 0
 
@@ -133,7 +133,7 @@ class Again(Section):
         0, ge=0, le=1000, description="Minimum number of steps between two uses of a group."
     )
 
-    def most(self, groups: int) -> int:
+    def max_reused(self, groups: int) -> int:
         """Return how many of a step's groups may be taken again: the share, rounded down."""
         return math.floor(round(self.share * groups, 9))
 

@@ -24,7 +24,7 @@ class Replay(Section):
         description="Name of the run whose recorded data is used for training.",
     )
     version: int = Field(0, ge=0, description="Weight version of that run to start from.")
-    until: int = Field(ge=1, description="Last step of that run to repeat.")
+    last_step: int = Field(ge=1, description="Last step of that run to repeat.")
     without_raters: tuple[Name, ...] = Field(
         (), description="Accounts whose ratings and corrections are left out."
     )

@@ -10,13 +10,13 @@ from apps.runs.algorithms.section import Positive, Section
 class Repeats(Section):
     """Stops replies that loop: the newest tokens repeat a short sequence."""
 
-    period: int = Field(
+    max_pattern_size: int = Field(
         64, ge=1, le=1024, description="Maximum length of the repeated sequence, in tokens."
     )
-    times: int = Field(
+    min_count: int = Field(
         8, ge=2, le=1000, description="How many times in a row the sequence must occur."
     )
-    tokens: int = Field(
+    min_tokens: int = Field(
         64,
         ge=2,
         le=131_072,
@@ -33,7 +33,7 @@ class Sampling(Section):
         le=131_072,
         description="Maximum length of a reply, in tokens. Longer replies are cut there.",
     )
-    prompt_tokens: int | None = Field(
+    max_prompt_tokens: int | None = Field(
         None,
         ge=1,
         le=10_000_000,

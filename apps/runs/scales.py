@@ -24,9 +24,9 @@ def _of_one(plan: RunConfig, taskset: Taskset) -> dict[str, str]:
     if not isinstance(plan.selection, ByDifficulty):
         return {}
     try:
-        scale = find_scale(taskset, plan.selection.by)
+        scale = find_scale(taskset, plan.selection.scale)
     except ValueError as wrong:
-        return {"selection.by": str(wrong)}
+        return {"selection.scale": str(wrong)}
     return dict(_of_pools(plan.selection, scale)) if isinstance(plan.selection, Pools) else {}
 
 
@@ -56,8 +56,8 @@ def _of_pools(rule: Pools, scale: DifficultyScale) -> Iterator[tuple[str, str]]:
             yield (
                 f"selection.pools.{n}",
                 (
-                    f"no task of {scale.taskset.slug!r} is in this band of {rule.by!r}: change "
-                    "`up_to`, or set its share to 0"
+                    f"no task of {scale.taskset.slug!r} is in this band of {rule.scale!r}: change "
+                    "`max_value`, or set its share to 0"
                 ),
             )
         first = end

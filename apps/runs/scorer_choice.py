@@ -20,7 +20,7 @@ class Trust(Section):
     order: Share | None = Field(
         None, description="Minimum share of pairs in a group that the scorer orders as people do."
     )
-    least: int = Field(
+    min_labels: int = Field(
         20, ge=10, le=5000, description="Minimum number of labels before the scorer is measured."
     )
     pause: bool = Field(

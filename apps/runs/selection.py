@@ -36,7 +36,7 @@ class PeopleDecide(Section):
 class ByDifficulty(Section):
     """Selection by a difficulty scale (apps.tasksets.scales)."""
 
-    by: str = Field(
+    scale: str = Field(
         min_length=1,
         max_length=60,
         pattern=r"^[^\x00-\x1f]+$",
@@ -72,7 +72,7 @@ class Curriculum(Ordered):
 
 
 class Pool(Section):
-    up_to: float | None = Field(
+    max_value: float | None = Field(
         None,
         allow_inf_nan=False,
         description="Highest number in this band; empty for the last band.",
@@ -95,13 +95,13 @@ class Pools(ByDifficulty):
 
     @model_validator(mode="after")
     def _rises(self) -> "Pools":
-        ends = [pool.up_to for pool in self.pools[:-1] if pool.up_to is not None]
-        if len(ends) < len(self.pools) - 1 or self.pools[-1].up_to is not None:
+        ends = [pool.max_value for pool in self.pools[:-1] if pool.max_value is not None]
+        if len(ends) < len(self.pools) - 1 or self.pools[-1].max_value is not None:
             raise ValueError(
-                "every pool but the last needs `up_to`; the last takes everything above"
+                "every pool but the last needs `max_value`; the last takes everything above"
             )
         if ends != sorted(set(ends)):
-            raise ValueError("`up_to` must increase from pool to pool")
+            raise ValueError("`max_value` must increase from pool to pool")
         if not any(pool.share for pool in self.pools):
             raise ValueError("at least one pool needs a share above 0")
         return self
@@ -109,7 +109,7 @@ class Pools(ByDifficulty):
     @property
     def ends(self) -> list[float]:
         """Return the highest number in each band but the last, which has no end."""
-        return [pool.up_to for pool in self.pools if pool.up_to is not None]
+        return [pool.max_value for pool in self.pools if pool.max_value is not None]
 
 
 class Part(Section):

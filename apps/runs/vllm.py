@@ -48,7 +48,7 @@ class Vllm(Section):
         le=10_000_000,
         description=(
             "Maximum length of prompt and reply together that the engine has room for. If empty, "
-            "sampling.prompt_tokens plus sampling.max_tokens, or the policy's context if the "
+            "sampling.max_prompt_tokens plus sampling.max_tokens, or the policy's context if the "
             "former is empty."
         ),
     )

@@ -36,10 +36,10 @@ def make_harder_taskset(
     taskset: Taskset,
     parents: QuerySet[Task],
     origin: Origin,
-    each: int = 1,
+    per_task: int = 1,
     progress: Progress = lambda task_count: None,
 ) -> tuple[Taskset, Counter[str]]:
-    """Return a new set of `each` tasks one grade harder than each of these `parents` of `taskset`.
+    """Return a new set of `per_task` tasks one grade harder than each of these `parents`.
 
     Also return how many parents got none, by reason.
 
@@ -50,7 +50,9 @@ def make_harder_taskset(
     try:
         return (
             store_taskset(
-                origin, _rows(taskset, parents, origin.seed or 0, each, skipped), progress=progress
+                origin,
+                _rows(taskset, parents, origin.seed or 0, per_task, skipped),
+                progress=progress,
             ),
             skipped,
         )

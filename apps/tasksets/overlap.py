@@ -68,7 +68,7 @@ def _digest(text: str) -> int:
 class OverlapIndex:
     """Index of the checked side in memory: digests, and texts by 8-gram. Raises TooMuch."""
 
-    def __init__(self, texts: Iterable[str], most: int = MAX_GRAMS) -> None:
+    def __init__(self, texts: Iterable[str], limit: int = MAX_GRAMS) -> None:
         self.whole: dict[int, list[int]] = {}
         grams = []
         owners = []
@@ -77,9 +77,9 @@ class OverlapIndex:
             self.whole.setdefault(_digest(normalise_words(text)), []).append(place)
             ngrams = digest_ngrams(text)
             count += len(ngrams)
-            if count > most:
+            if count > limit:
                 raise TooMuch(
-                    f"has more than {most} 8-grams; check the smaller set against the larger one,"
+                    f"has more than {limit} 8-grams; check the smaller set against the larger one,"
                     " or a part of it"
                 )
             grams.append(np.fromiter(ngrams, np.uint64, len(ngrams)))

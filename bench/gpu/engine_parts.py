@@ -42,7 +42,7 @@ from workers.trainer.spec import Lora  # noqa: E402
 
 PRESET = "gpu-0.5b"
 Figures = dict[str, Any]
-OPTIONS = VllmOptions(memory_share=0.5, longest_text=1_024)
+OPTIONS = VllmOptions(memory_share=0.5, max_text_tokens=1_024)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def longest_text(stage: Stage) -> Figures:
     """Measure room for the run's own texts against room for the policy's context."""
     figures: Figures = {}
     for name, room in (("context", None), ("run", 512)):
-        engine, seconds = stage.started(stage.old, longest_text=room)
+        engine, seconds = stage.started(stage.old, max_text_tokens=room)
         figures[name] = {"start_s": seconds, "room": engine._llm.model_config.max_model_len}
         stage.measure_speed(engine, stage.old, name)
         engine.stop()

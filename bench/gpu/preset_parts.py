@@ -49,7 +49,7 @@ Figures = dict[str, Any]
 FEW = {
     "group_size": 4,
     "groups_per_step": 2,
-    "sampling": {"prompt_tokens": 64, "max_tokens": 16},
+    "sampling": {"max_prompt_tokens": 64, "max_tokens": 16},
     "optimizer": {"learning_rate": 1e-5, "micro_batch_rows": 4},
 }
 
@@ -99,7 +99,7 @@ def start_preset_trainer(plan: RunConfig, base: Path, sizes: Sizes) -> tuple[Any
 
 def sampled(engine: Any, plan: RunConfig, folder: Path, name: str) -> float:
     """Return the mean gap of some answers to prompts of the longest length."""
-    prompts = untrained.prompts(8, plan.sampling.prompt_tokens)
+    prompts = untrained.prompts(8, plan.sampling.max_prompt_tokens)
     return untrained.mean_gap(folder, untrained.complete_replies(engine, prompts, 16, name))
 
 
@@ -128,7 +128,7 @@ def updated(plan: RunConfig, base: Path, scratch: Path) -> Figures:
 
 def build_preset_rows(plan: RunConfig) -> list[Row]:
     draw = random.Random(0)
-    prompt = plan.sampling.prompt_tokens
+    prompt = plan.sampling.max_prompt_tokens
     reply = plan.sampling.max_tokens
 
     def row() -> Row:

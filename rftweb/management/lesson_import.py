@@ -62,7 +62,7 @@ def add_arguments(parser: ArgumentParser, kind: str) -> None:
         help="layout of the rows (default: detected from the first rows)",
     )
     parser.add_argument(
-        "--at-least",
+        "--min-rating",
         type=float,
         metavar="RATING",
         help="rating from which a reply is good, if the file contains ratings",
@@ -94,7 +94,7 @@ def run_lesson_import(kind: str, options: dict) -> str:
     if not path.exists():
         raise CommandError(f"{path}: the file does not exist")
     columns = LessonColumns(
-        _columns(kind, options["column"]), options["layout"], options["at_least"]
+        _columns(kind, options["column"]), options["layout"], options["min_rating"]
     )
     file = LessonFile(path, kind, columns, options["format"], options["split"])
     to = _destination(options)

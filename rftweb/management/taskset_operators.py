@@ -49,7 +49,7 @@ def add_operators(importing: argparse.ArgumentParser) -> None:
         "--option",
         action=_Option,
         metavar="NAME=VALUE",
-        help="option of the operator before it, such as most=200",
+        help="option of the operator before it, such as max_length=200",
     )
     importing.add_argument(
         "--operators-file",

@@ -25,7 +25,7 @@ def add_rewrite(verbs: _SubParsersAction) -> ArgumentParser:
         "--address", required=True, help="address of an OpenAI-compatible service, including /v1"
     )
     rewriting.add_argument("--model", required=True, help="the service's name of the model")
-    rewriting.add_argument("--each", type=int, default=1, help="rewrites per task")
+    rewriting.add_argument("--per-task", type=int, default=1, help="rewrites per task")
     rewriting.add_argument("--temperature", type=float, default=0.7, help="sampling temperature")
     rewriting.add_argument(
         "--max-tokens",
@@ -39,14 +39,14 @@ def add_rewrite(verbs: _SubParsersAction) -> ArgumentParser:
         default=60.0,
         help="time limit for a reply, in seconds; each request is repeated up to two times",
     )
-    rewriting.add_argument("--most", type=int, help="number of tasks, from the start of the set")
+    rewriting.add_argument("--limit", type=int, help="number of tasks, from the start of the set")
     rewriting.add_argument(
         "--set-aside",
         action="store_true",
         help="list tasks that got no reply instead of storing nothing",
     )
     rewriting.add_argument(
-        "--to", help="name of the new taskset (default: the old one's with -rewritten)"
+        "--name", help="name of the new taskset (default: the old one's with -rewritten)"
     )
     return rewriting
 
@@ -54,23 +54,27 @@ def add_rewrite(verbs: _SubParsersAction) -> ArgumentParser:
 def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, Sequence[str]]:
     """Create the taskset; return it and lines about refused tasks. Raise CommandError."""
     rewriter = _whom(options)
-    slug = options["to"] or f"{taskset.slug}-rewritten"
-    if not 1 <= options["each"] <= MAX_PER_TASK:
-        raise CommandError(f"--each: must be from 1 to {MAX_PER_TASK}")
-    if options["most"] is not None and options["most"] < 1:
-        raise CommandError("--most: must be 1 or more")
+    slug = options["name"] or f"{taskset.slug}-rewritten"
+    if not 1 <= options["per_task"] <= MAX_PER_TASK:
+        raise CommandError(f"--per-task: must be from 1 to {MAX_PER_TASK}")
+    if options["limit"] is not None and options["limit"] < 1:
+        raise CommandError("--limit: must be 1 or more")
     if taskset.project.tasksets.filter(slug=slug).exists():
-        raise CommandError(f"--to: taskset {slug!r} already exists; choose another name")
+        raise CommandError(f"--name: taskset {slug!r} already exists; choose another name")
     origin = Origin(
         taskset.project,
         slug,
         f"{taskset.slug} in other words"[:200],
         f"{taskset.slug} rewritten by {rewriter.model}"[:200],
     )
-    how = {"each": options["each"], "limit": options["most"], "set_aside": options["set_aside"]}
+    how = {
+        "per_task": options["per_task"],
+        "limit": options["limit"],
+        "set_aside": options["set_aside"],
+    }
     try:
         with show_progress_bar(
-            f"rewriting {taskset.slug}", min(taskset.size, options["most"] or taskset.size)
+            f"rewriting {taskset.slug}", min(taskset.size, options["limit"] or taskset.size)
         ) as progress:
             rewritten, refused = rewrite(taskset, origin, rewriter, progress=progress, **how)
     except Unanswered as why:
@@ -79,7 +83,9 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
             "--set-aside to skip these tasks"
         ) from None
     except IntegrityError:
-        raise CommandError(f"--to: taskset {slug!r} already exists; choose another name") from None
+        raise CommandError(
+            f"--name: taskset {slug!r} already exists; choose another name"
+        ) from None
     except ValueError as why:
         raise CommandError(f"no rewrite is left: {why}") from None
     return rewritten, [f"{count:,} refused: {why}" for why, count in refused.most_common()]

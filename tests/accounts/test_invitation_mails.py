@@ -35,7 +35,7 @@ def owner(alice) -> Client:
 
 
 def invite(owner: Client, emails: str, **changes: object):
-    form = {"role": "rater", "most_uses": 1, "days": 7, "note": "", "emails": emails, **changes}
+    form = {"role": "rater", "max_uses": 1, "days": 7, "note": "", "emails": emails, **changes}
     return owner.post(reverse("project-invite", args=["lab"]), form)
 
 
@@ -72,14 +72,14 @@ def test_link_is_stored_encrypted_and_cleared_when_sent(mailbox, owner):
 
 
 def test_each_address_gets_its_own_single_use_link(mailbox, owner):
-    invite(owner, "a@example.org, b@example.org\nA2@example.org a@example.org", most_uses=5)
+    invite(owner, "a@example.org, b@example.org\nA2@example.org a@example.org", max_uses=5)
     assert deliver_invitations() == 3
     assert sorted(mail["To"] for mail in mailbox.mails) == [
         "A2@example.org",
         "a@example.org",
         "b@example.org",
     ]
-    assert set(Invitation.objects.values_list("most_uses", flat=True)) == {1}
+    assert set(Invitation.objects.values_list("max_uses", flat=True)) == {1}
 
 
 def test_mail_fails_with_a_reason_if_the_server_is_unreachable_and_can_be_resent(

@@ -79,7 +79,7 @@ def test_rule_pauses_the_run_once_for_each_alert(healthy):
 
 
 def test_behaviour_gap_is_compared_with_the_runs_first_updates(healthy):
-    healthy.change_config(None, alerts={"behaviour_gap": {"first": 4, "steps": 2}})
+    healthy.change_config(None, alerts={"behaviour_gap": {"baseline_steps": 4, "steps": 2}})
     measure(healthy, "behaviour_gap", *[0.02] * 4, *[0.2] * 2)
     go_on(healthy)
     assert look_at_runs() == {"opened": 1} and rules(healthy) == ["behaviour_gap"]

@@ -15,7 +15,7 @@ from apps.runs.models import Run
 @pytest.fixture
 def barren(healthy) -> Run:
     """Create a run that updates from 2 groups and pauses after 6 dropped groups in a row."""
-    healthy.change_config(None, alerts={"nothing_learned": {"updates": 3}}, max_staleness=100)
+    healthy.change_config(None, alerts={"nothing_learned": {"steps": 3}}, max_staleness=100)
     return Run.objects.get(pk=healthy.pk)
 
 
@@ -87,12 +87,12 @@ def test_pause_reason_explains_groups_without_rewards(barren):
     assert "6 × the engine returned nothing (error)" in looked_at(barren).state_reason
 
 
-@pytest.mark.parametrize("rule", [None, {"updates": 4}, {"updates": 3, "pause": False}])
+@pytest.mark.parametrize("rule", [None, {"steps": 4}, {"steps": 3, "pause": False}])
 def test_window_can_be_changed_and_the_rule_disabled(barren, rule):
     barren.change_config(None, alerts={"nothing_learned": rule})
     drop(barren, *["dull"] * 6)
     assert looked_at(barren).is_live
-    assert Alert.objects.filter(run=barren).exists() == (rule == {"updates": 3, "pause": False})
+    assert Alert.objects.filter(run=barren).exists() == (rule == {"steps": 3, "pause": False})
 
 
 def test_causes_that_differ_only_in_numbers_are_counted_together():

@@ -25,7 +25,7 @@ def sent(client, path: str, body: dict):
 
 
 def test_rescoring_is_requested_listed_and_stopped(client, there):
-    made = sent(client, there, {**TWICE, "chosen": {"most": 50}})
+    made = sent(client, there, {**TWICE, "chosen": {"limit": 50}})
     assert (made.status_code, made.json()["state"], made.json()["rollouts"]) == (201, "waiting", 2)
     path = f"{there}{made.json()['id']}/"
     assert client.get(path).json() == client.get(there).json()["items"][0]

@@ -146,7 +146,7 @@ def _export(version: WeightVersion, folder: Path) -> ExportJob:
 def _members(project: Project, cast) -> dict[str, object]:
     """Return an invitation's secret, one to revoke, a membership to change and one to reset."""
     day = timedelta(days=1)
-    _, secret = Invitation.create(project, "viewer", day, cast.alice, most_uses=9)
+    _, secret = Invitation.create(project, "viewer", day, cast.alice, max_uses=9)
     revoked, _ = Invitation.create(project, "viewer", day, cast.alice)
     dan = User.objects.create(username="dan")  # bob is no member after another route's POST
     return {

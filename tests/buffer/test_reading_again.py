@@ -63,7 +63,7 @@ def group(number: int, **known: object) -> TrainedGroup:
 
 
 def again(groups: list[TrainedGroup], rule: object, **bounds: int) -> list[int]:
-    return taken_again(groups, rule, **{"number": 6, "most": 2, "oldest": 5, "seed": 0, **bounds})
+    return taken_again(groups, rule, **{"number": 6, "limit": 2, "oldest": 5, "seed": 0, **bounds})
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_sample_does_not_depend_on_the_order_of_the_groups():
 def test_each_update_and_seed_gives_another_sample():
     groups = [group(n) for n in range(400)]
     assert (
-        len({tuple(again(groups, UniformReplay(), number=n, most=5)) for n in range(6, 16)}) == 10
+        len({tuple(again(groups, UniformReplay(), number=n, limit=5)) for n in range(6, 16)}) == 10
     )
-    assert len({tuple(again(groups, UniformReplay(), seed=n, most=5)) for n in range(10)}) == 10
+    assert len({tuple(again(groups, UniformReplay(), seed=n, limit=5)) for n in range(10)}) == 10
 
 
 def test_no_group_is_replayed_twice_in_one_update():
-    assert sorted(again([group(n) for n in range(5)], PrioritizedReplay(), most=9)) == [
+    assert sorted(again([group(n) for n in range(5)], PrioritizedReplay(), limit=9)) == [
         0,
         1,
         2,
@@ -113,7 +113,7 @@ def shares(rule: object) -> float:
     replayed, over 4,000 updates.
     """
     pair = [group(1, advantage=0.59, last=0), group(2, advantage=0.19, last=0)]
-    taken = Counter(again(pair, rule, number=n, most=1)[0] for n in range(1, 4001))
+    taken = Counter(again(pair, rule, number=n, limit=1)[0] for n in range(1, 4001))
     return taken[1] / 4000
 
 
@@ -155,7 +155,7 @@ def test_decay_takes_the_highest_version_minus_decayed_uses(rule, seed):
         best = max(left, key=lambda one: (one.version - rule.decay * one.uses, -one.draw))
         left.remove(best)
         wanted.append(best.group)
-    assert again(groups, rule, most=7) == wanted
+    assert again(groups, rule, limit=7) == wanted
 
 
 def test_linear_decay_has_no_limit_of_uses():
@@ -167,7 +167,7 @@ def test_noise_replays_the_older_group_as_often_as_the_normal_distribution_predi
     """Two groups a version apart: N(0, 2) is above 1 in 23.98 % of all draws."""
     pair = [group(1, version=6), group(2, version=5)]
     taken = Counter(
-        again(pair, DecayWithLimit(sigma=1.0), number=n, most=1)[0] for n in range(6, 4006)
+        again(pair, DecayWithLimit(sigma=1.0), number=n, limit=1)[0] for n in range(6, 4006)
     )
     assert taken[2] / 4000 == pytest.approx(0.2398, abs=0.034)  # five standard errors
     assert again(pair, DecayWithLimit(sigma=1.0)) == again(pair[::-1], DecayWithLimit(sigma=1.0))
@@ -378,16 +378,16 @@ def test_reconcile_finds_a_replay_within_the_cool_down(replayed):
 
 
 @pytest.mark.parametrize(
-    ("replay", "most"),
+    ("replay", "limit"),
     [({"name": "linear_decay"}, 4), ({"name": "decay_with_limit", "max_uses": 2}, 2)],
 )
 def test_decay_replays_no_experience_more_often_than_its_rule_allows(
-    reading, judged, trained, replay, most
+    reading, judged, trained, replay, limit
 ):
     run = reading(replay, steps=20)
     judged(run, *[WIDE] * 10, version=0)
     for _ in range(4):
         trained(run)
     assert run.groups_again == 6
-    assert max(Experience.objects.values_list("uses", flat=True)) <= most
+    assert max(Experience.objects.values_list("uses", flat=True)) <= limit
     assert violated() == {}

@@ -246,7 +246,9 @@ def test_rarity_window_counts_only_the_newest_updates(reading, judged, window, t
 
 
 def test_rarity_by_task_takes_untrained_tasks_first(reading, judged):
-    run = reading({"name": "rarity", "by": "task"}, selection={"name": "sequential"}, group_size=2)
+    run = reading(
+        {"name": "rarity", "count_by": "task"}, selection={"name": "sequential"}, group_size=2
+    )
     groups = judged(run, *[WIDE] * 5, version=2)
     assert taken(run) == [0, 1]
     for group, like in ((groups[2], groups[0]), (groups[4], groups[2])):

@@ -286,7 +286,7 @@ def test_all_groups_are_kept_until_a_replay_has_copied_its_data(sampled, trained
     run = sampled(2)
     trained(run)
     run.stop()
-    replaying = new_run(replay={"run": run.slug, "until": 1})
+    replaying = new_run(replay={"run": run.slug, "last_step": 1})
     assert draws_due(run) == []
     replaying.stop()
     assert draws_due(run) == [0, 1]

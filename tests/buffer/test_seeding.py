@@ -309,7 +309,7 @@ def test_seeding_is_refused_for_runs_with_an_environment_a_replay_or_lessons(
         fresh("e", environment={"name": "guess_number"}), source
     )
     assert "replays" in why_not_seedable(
-        fresh("r", replay={"run": source.slug, "until": 1}), source
+        fresh("r", replay={"run": source.slug, "last_step": 1}), source
     )
 
 

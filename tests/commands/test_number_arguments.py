@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
         (["simulated_rater", "--patience", "-1"], "'-1' is not a number from 0 to 86400"),
         (["simulated_rater", "--url", "foo"], "it must be an address such as http://"),
         (["sql", "select 1", "--seconds", "99999999999"], "it must be from 1 to 1000000"),
-        (["runs", "list", "--most", "99999999999999999999"], "it must be from 1 to 1000000"),
+        (["runs", "list", "--limit", "99999999999999999999"], "it must be from 1 to 1000000"),
         (["up", "--port", "99999"], "'99999' is not a whole number from 0 to 65535"),
         (["demo", "--port", "-1"], "'-1' is not a whole number from 0 to 65535"),
     ],

@@ -22,11 +22,13 @@ def test_every_operator_has_a_line_in_the_list():
 
 
 def test_single_operator_is_shown_with_its_options():
-    assert 'do: "mask"' in said("truncated") and "keep: needed" in said("spread_most")
+    assert 'action: "mask"' in said("truncated") and "keep: needed" in said("spread_most")
 
 
 def test_json_contains_the_schema_of_the_options():
-    assert json.loads(said("length", "--json"))["options"]["properties"]["fewest"]["default"] == 1
+    assert (
+        json.loads(said("length", "--json"))["options"]["properties"]["min_tokens"]["default"] == 1
+    )
 
 
 def test_unknown_name_gets_the_nearest_name():

@@ -20,7 +20,7 @@ def said(*arguments: str) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_plugin_works_and_passes_its_test(tmp_path, kind):
-    told = said("new", kind, "mine", "--to", str(tmp_path / "made"))
+    told = said("new", kind, "mine", "--out", str(tmp_path / "made"))
     assert f"RFTWEB_PLUGINS={tmp_path}/made" in told and "pytest" in told
     found = runpy.run_path(str(tmp_path / "made" / "tests" / "test_mine.py"))
     tests = [test for name, test in found.items() if name.startswith("test_mine")]
@@ -46,19 +46,19 @@ def test_a_new_plugin_is_written_to_the_plugins_folder(install, settings):
 )
 def test_invalid_plugin_name_is_refused(tmp_path, name, why):
     with pytest.raises(CommandError, match=why):
-        said("new", "scorer", name, "--to", str(tmp_path))
+        said("new", "scorer", name, "--out", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_existing_file_is_never_overwritten(tmp_path):
-    said("new", "scorer", "mine", "--to", str(tmp_path))
+    said("new", "scorer", "mine", "--out", str(tmp_path))
     with pytest.raises(CommandError, match=r"mine\.py is there already"):
-        said("new", "scorer", "mine", "--to", str(tmp_path))
+        said("new", "scorer", "mine", "--out", str(tmp_path))
 
 
 def test_missing_folder_is_reported(settings):
     settings.PLUGINS = None
-    with pytest.raises(CommandError, match="--to FOLDER"):
+    with pytest.raises(CommandError, match="--out FOLDER"):
         said("new", "scorer", "mine")
 
 

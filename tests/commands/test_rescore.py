@@ -49,8 +49,8 @@ def test_invalid_option_is_reported_by_field(stored, rewards, tmp_path):
     rewards.write_text("- {scorer: sort}")
     with pytest.raises(CommandError, match="no scored rollouts of run-0 match: steps from 3"):
         call_command("rescore", stored.slug, rewards=rewards, steps="3-")
-    with pytest.raises(CommandError, match="most"):
-        call_command("rescore", stored.slug, rewards=rewards, most=0)
+    with pytest.raises(CommandError, match="limit"):
+        call_command("rescore", stored.slug, rewards=rewards, limit=0)
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,11 @@ def said(*arguments: object) -> str:
 def test_list_starts_with_the_newest_run_and_reports_that_there_are_more(new_run):
     for _ in range(3):
         new_run()
-    told = said("runs", "list", "--most", 2).splitlines()
+    told = said("runs", "list", "--limit", 2).splitlines()
     assert [line.split()[1] for line in told[:2]] == [
         "run-2",
         "run-1",
-    ] and "use --most, --state or --tag" in told[2]
+    ] and "use --limit, --state or --tag" in told[2]
 
 
 def test_list_is_filtered_by_state_and_tag_and_excludes_archived_runs(new_run):

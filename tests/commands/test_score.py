@@ -91,7 +91,7 @@ def test_every_scorer_is_listed_with_summary_and_range():
 def test_one_scorer_is_explained_with_its_options():
     out = io.StringIO()
     call_command("scorers", "length", stdout=out)
-    assert "right_by" in out.getvalue() and "whole groups" in out.getvalue()
+    assert "correctness_scorer" in out.getvalue() and "whole groups" in out.getvalue()
 
 
 def test_unknown_scorer_gets_the_nearest_name():

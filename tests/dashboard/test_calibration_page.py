@@ -90,7 +90,7 @@ def test_page_refreshes_with_its_query_while_labels_arrive(client, new_run, bob,
 def test_page_with_a_refused_form_does_not_refresh(client, judged, alice):
     client.force_login(alice)
     answer = client.post(
-        address(judged), {"scorer": "sort", "trust0.accuracy": "2", "trust0.least": "20"}
+        address(judged), {"scorer": "sort", "trust0.accuracy": "2", "trust0.min_labels": "20"}
     )
     assert answer.status_code == 422 and "data-refresh-ms" not in answer.content.decode()
 
@@ -218,10 +218,10 @@ def test_owner_sets_and_removes_the_targets_of_a_scorer(client, judged, alice):
         "trust0.accuracy": "0.8",
         "trust0.kappa": "",
         "trust0.order": "",
-        "trust0.least": "30",
+        "trust0.min_labels": "30",
     }
     assert client.post(address(judged), asked).status_code == 302
-    assert (trust_of(judged).accuracy, trust_of(judged).kappa, trust_of(judged).least) == (
+    assert (trust_of(judged).accuracy, trust_of(judged).kappa, trust_of(judged).min_labels) == (
         0.8,
         None,
         30,
@@ -234,14 +234,14 @@ def test_owner_sets_and_removes_the_targets_of_a_scorer(client, judged, alice):
 
 @pytest.mark.parametrize(
     ("field", "said", "words"),
-    [("accuracy", "2", "less than or equal to 1"), ("least", "x", "valid integer")],
+    [("accuracy", "2", "less than or equal to 1"), ("min_labels", "x", "valid integer")],
 )
 def test_invalid_target_is_refused_at_its_field(client, judged, alice, field, said, words):
     client.force_login(alice)
     asked = {
         "scorer": "sort",
         "trust0.accuracy": "0.8",
-        "trust0.least": "20",
+        "trust0.min_labels": "20",
         f"trust0.{field}": said,
     }
     answer = client.post(address(judged), asked)
@@ -255,7 +255,7 @@ def test_invalid_target_is_refused_at_its_field(client, judged, alice, field, sa
 
 def test_target_for_an_ended_run_or_unknown_scorer_is_refused(client, judged, alice):
     client.force_login(alice)
-    asked = {"scorer": "sort", "trust0.accuracy": "0.8", "trust0.least": "20"}
+    asked = {"scorer": "sort", "trust0.accuracy": "0.8", "trust0.min_labels": "20"}
     assert client.post(address(judged), {**asked, "scorer": "nobody"}).status_code == 404
     judged.stop()
     answer = client.post(address(judged), asked)

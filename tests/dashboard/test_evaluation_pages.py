@@ -149,7 +149,7 @@ def test_chosen_versions_are_evaluated_and_bench_evaluates_all(client, published
     } == {alice}
     client.post(address(published), {**ASKED, "versions": "all"})
     assert sorted(made.values_list("evaluates__version", flat=True)) == [0, 1, 2]
-    client.post(address(published), {**ASKED, "version": ["0"], "again": "1"})
+    client.post(address(published), {**ASKED, "version": ["0"], "force": "1"})
     assert made.all().count() == 4
 
 
@@ -261,7 +261,13 @@ def test_two_concurrently_added_schedules_are_both_kept(published):
 
 def test_schedule_is_listed_with_its_sampling_and_scoring_settings(client, published, alice):
     client.force_login(alice)
-    told = {"temperature": "0.2", "scorer": "sort", "right_from": "0.5", "every": "5", "tasks": "3"}
+    told = {
+        "temperature": "0.2",
+        "scorer": "sort",
+        "correct_threshold": "0.5",
+        "every": "5",
+        "tasks": "3",
+    }
     client.post(address(published, "run-evaluation-schedules"), {**ASKED, **told})
     assert (
         "every 5 versions, 2 replies, first 3 tasks, T 0.2, scored by sort, pass threshold 50 %"

@@ -360,7 +360,7 @@ def test_file_without_changes_is_refused_as_a_version(send, choose):
     )
 
 
-SHORT = "- operator: prompt_length\n  options: {most: 3}\n"
+SHORT = "- operator: prompt_length\n  options: {max_length: 3}\n"
 
 
 def test_operators_are_previewed_and_their_removed_rows_listed(send, choose, page):

@@ -86,12 +86,12 @@ def test_changed_fields_are_read_and_the_others_keep_their_defaults():
 
 
 def test_optional_section_exists_if_its_switch_is_on():
-    off = People.model_validate(values_in(People, posted(rater_model__at_least="9")))
+    off = People.model_validate(values_in(People, posted(rater_model__min_ratings="9")))
     on = People.model_validate(
-        values_in(People, posted(rater_model="on", rater_model__at_least="9"))
+        values_in(People, posted(rater_model="on", rater_model__min_ratings="9"))
     )
     assert off.rater_model is None
-    assert on.rater_model is not None and on.rater_model.at_least == 9
+    assert on.rater_model is not None and on.rater_model.min_ratings == 9
 
 
 def test_empty_optional_number_is_none():

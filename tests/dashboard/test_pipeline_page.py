@@ -14,8 +14,8 @@ from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
-SHORT = "- operator: length\n  stage: groups\n  options: {most: 3}\n"
-SHAPED = "- operator: arithmetic\n  options: {by: tokens, weight: -0.5}\n"
+SHORT = "- operator: length\n  stage: groups\n  options: {max_tokens: 3}\n"
+SHAPED = "- operator: arithmetic\n  options: {operand: tokens, weight: -0.5}\n"
 
 
 def address(name: str = "run-pipeline") -> str:
@@ -100,7 +100,7 @@ def test_dry_run_of_an_empty_pipeline_keeps_all_admitted_groups(alice_client, se
     ("text", "field"),
     [
         ("- operator: lenght", "pipeline.0.operator"),
-        ("- operator: length\n  options: {most: none}", "pipeline.0.options.most"),
+        ("- operator: length\n  options: {max_tokens: none}", "pipeline.0.options.max_tokens"),
         ("length", "must be a list"),
         ("- {", "is not valid YAML"),
         ("- operator: length\n  opt: 1", "pipeline.0.opt"),
@@ -192,14 +192,15 @@ def test_groups_on_which_an_operator_failed_can_be_sent_to_the_refiner_again(ali
     assert group.state == Group.State.JUDGED and "failed repeatedly on" not in page(alice_client)
 
 
-SHORT_TASKS = "- operator: prompt_length\n  options: {most: 30}\n"
+SHORT_TASKS = "- operator: prompt_length\n  options: {max_length: 30}\n"
 NO_LOW = "- operator: reward_at_least\n  stage: batch\n  options: {threshold: 99}\n"
 
 
 def test_dry_run_tests_random_tasks_and_writes_nothing(alice_client, seeded):
     html = tried(
         alice_client,
-        "- operator: prompt_length\n  options: {most: 30}\n- operator: encoding\n  stage: tasks\n",
+        "- operator: prompt_length\n  options: {max_length: 30}\n"
+        "- operator: encoding\n  stage: tasks\n",
     )
     short = sum(len(task.question) <= 30 for task in seeded.run.taskset.tasks.all())
     assert (
@@ -234,7 +235,7 @@ def test_dry_run_reports_an_operator_that_failed_on_tasks(alice_client, seeded, 
 
 
 def test_pipeline_that_leaves_no_task_cannot_be_saved(alice_client, seeded):
-    answer = save(alice_client, "- operator: prompt_length\n  options: {fewest: 5000}\n")
+    answer = save(alice_client, "- operator: prompt_length\n  options: {min_length: 5000}\n")
     assert answer.status_code == 422 and "leaves no task of" in answer.content.decode()
     assert Run.objects.get().settings.pipeline == ()
 

@@ -36,7 +36,7 @@ def link_in(text: str) -> str:
 
 
 def invite(owner: Client, **changes: object) -> str:
-    form = {"role": "rater", "most_uses": 1, "days": 7, "note": "for Carol", **changes}
+    form = {"role": "rater", "max_uses": 1, "days": 7, "note": "for Carol", **changes}
     answer = owner.post(reverse("project-invite", args=["lab"]), form)
     assert answer.status_code == 200
     return link_in(answer.content.decode())
@@ -135,16 +135,16 @@ def test_the_link_of_an_invitation_is_shown_once(owner):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"most_uses": 0}, "greater than or equal to 1"),
-        ({"most_uses": 501}, "less than or equal to 500"),
-        ({"most_uses": "many"}, "whole number"),
+        ({"max_uses": 0}, "greater than or equal to 1"),
+        ({"max_uses": 501}, "less than or equal to 500"),
+        ({"max_uses": "many"}, "whole number"),
         ({"role": "king"}, "valid choice"),
         ({"days": 3}, "valid choice"),
         ({"note": "x" * 101}, "at most 100"),
     ],
 )
 def test_invalid_invitation_form_is_rejected_with_an_error(owner, changes, message):
-    form = {"role": "rater", "most_uses": 1, "days": 7, **changes}
+    form = {"role": "rater", "max_uses": 1, "days": 7, **changes}
     answer = owner.post(reverse("project-invite", args=["lab"]), form)
     assert answer.status_code == 422 and message in answer.content.decode()
     assert not Invitation.objects.exists()

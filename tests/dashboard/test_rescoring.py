@@ -191,7 +191,7 @@ def test_queries_do_not_grow_with_the_number_of_rescored_groups(alice_client, se
             html(alice_client, address("run-rescoring", again.pk), **query)
         return len(captured)
 
-    few = score(seeded.run, turned, most=8)
+    few = score(seeded.run, turned, limit=8)
     many = score(seeded.run, turned)
     assert few.groups < many.groups
     for query in ({}, {"show": "best"}):

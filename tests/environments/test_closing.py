@@ -226,7 +226,7 @@ def test_rollouts_of_a_group_start_alike_with_the_lowest_turn_limit(
 ):
     taskset.tasks.update(meta={"seed": 42, "options": {"size": 5}})
     run = new_run(
-        environment={"name": pushed.name, "turns": 2, "options": {"size": 4, "walls": 0}},
+        environment={"name": pushed.name, "max_turns": 2, "options": {"size": 4, "walls": 0}},
         rewards=[],
     )
     for episode in opened(pushed, run):

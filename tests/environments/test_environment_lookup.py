@@ -51,7 +51,7 @@ def test_environment_can_be_the_only_source_of_rewards(plan):
         ({"environment": {"name": "outside"}, "people": {"per_group": 1}}, "people.per_group"),
         ({"environment": {"name": "outside"}, "length_penalty": {}}, "length_penalty"),
         ({"environment": {"name": "Not a name"}}, "environment.name"),
-        ({"environment": {"name": "outside", "turns": 0}}, "environment.turns"),
+        ({"environment": {"name": "outside", "max_turns": 0}}, "environment.max_turns"),
         ({"environment": {"name": "outside", "weight": float("nan")}}, "environment.weight"),
         ({"environment": {"name": "outside", "turn": 3}}, "environment.turn"),
     ],

@@ -66,7 +66,7 @@ def test_evaluation_inherits_the_runs_settings_except_the_given_ones(new_run):
 def test_same_evaluation_is_created_once_and_a_forced_repeat_gets_another_seed(run):
     first, _ = start_evaluation(version(run), ASKED)
     assert start_evaluation(version(run), ASKED) == (first, False)
-    second, is_new = start_evaluation(version(run), ASKED, again=True)
+    second, is_new = start_evaluation(version(run), ASKED, force=True)
     assert is_new and second.evaluation_set == first.evaluation_set
     assert second.settings.seed != first.settings.seed
 

@@ -76,7 +76,7 @@ def test_samples_without_a_reward_are_not_counted(measure):
 
 def test_answer_is_right_from_the_configured_share_of_the_reward():
     task = TaskSamples((0.8, 0.2), ("a", "b"))
-    assert (of_task(task, "pass", 1), of_task(task, "pass", 1, right_from=0.5)) == (0.0, 0.5)
+    assert (of_task(task, "pass", 1), of_task(task, "pass", 1, correct_threshold=0.5)) == (0.0, 0.5)
 
 
 def test_t_quantiles_match_published_tables():

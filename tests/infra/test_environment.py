@@ -19,7 +19,7 @@ def test_invalid_number_is_refused_with_the_variable_name_and_the_expected_value
 ):
     monkeypatch.setenv(NAME, value)
     with pytest.raises(ImproperlyConfigured, match=f"{NAME}.*{words}"):
-        environment.read_number_setting(NAME, 85, at_least=1, at_most=99)
+        environment.read_number_setting(NAME, 85, minimum=1, maximum=99)
 
 
 def test_flag_that_is_neither_on_nor_off_is_refused(monkeypatch: pytest.MonkeyPatch):

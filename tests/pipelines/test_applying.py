@@ -19,7 +19,9 @@ def pipeline(*steps: tuple[str, dict]) -> list[OperatorChoice]:
 
 
 def test_each_operator_gets_what_the_previous_one_kept():
-    steps = pipeline(("length", {"fewest": 1}), ("truncated", {}), ("arithmetic", {"by": "tokens"}))
+    steps = pipeline(
+        ("length", {"min_tokens": 1}), ("truncated", {}), ("arithmetic", {"operand": "tokens"})
+    )
     assert [one.place for one in apply(steps, "experiences", samples(1, 2, 3)).passes] == [0]
     outcome = apply(steps, "groups", samples(1, 2, 3))
     assert [(one.place, one.operator, len(one.given), len(one.kept)) for one in outcome.passes] == [
@@ -30,7 +32,7 @@ def test_each_operator_gets_what_the_previous_one_kept():
 
 
 def test_configured_stage_of_an_operator_is_used():
-    [choice] = pipeline(("length", {"fewest": 1}))
+    [choice] = pipeline(("length", {"min_tokens": 1}))
     assert (
         len(apply([choice.model_copy(update={"stage": "groups"})], "groups", samples(1, 2)).samples)
         == 1

@@ -82,7 +82,9 @@ def test_planning_a_step_again_returns_the_same_plan_and_counts_once(new_run, ju
 
 
 def test_batch_operators_work_in_order_on_what_earlier_ones_kept(new_run, judge):
-    run = new_run(pipeline=[step("reward_at_least", threshold=0.5), step("token_budget", most=4)])
+    run = new_run(
+        pipeline=[step("reward_at_least", threshold=0.5), step("token_budget", max_tokens=4)]
+    )
     judge(run, (0.0, 1.0), (0.0, 1.0))  # four tokens per reply
     made = planned(run)
     assert left_out(made) == [
@@ -98,7 +100,7 @@ def test_batch_operators_work_in_order_on_what_earlier_ones_kept(new_run, judge)
 
 
 def test_scaled_advantage_belongs_to_the_update_and_the_experience_keeps_its_own(new_run, judge):
-    run = new_run(group_size=3, pipeline=[step("advantages", most=0.5)])
+    run = new_run(group_size=3, pipeline=[step("advantages", max_advantage=0.5)])
     judge(run, (0.0, 0.5, 1.0), (0.0, 0.5, 1.0))
     made = planned(run)
     assert [row.credit.advantage for row in batch_of(made)] == [-0.5, 0.0, 0.5, -0.5, 0.0, 0.5]
@@ -116,7 +118,7 @@ def test_scaled_advantage_belongs_to_the_update_and_the_experience_keeps_its_own
 def test_batch_operator_does_not_affect_how_batch_advantages_are_computed(new_run, judge):
     changes = {"algorithm": {"name": "grpo", "advantage": {"name": "grpo", "scale": "batch"}}}
     without = new_run(**changes)
-    run = new_run(**changes, pipeline=[step("advantages", most=0.25)])
+    run = new_run(**changes, pipeline=[step("advantages", max_advantage=0.25)])
     for one in (without, run):
         judge(one, (0.0, 1.0), (0.0, 0.5))
     plain = [row.credit.advantage for row in batch_of(planned(without))]
@@ -136,7 +138,7 @@ def test_step_whose_whole_batch_is_left_out_is_skipped_with_the_reason(new_run, 
 
 
 def test_age_is_counted_up_to_the_trainers_version(new_run, judge):
-    run = new_run(max_staleness=2, pipeline=[step("fresh", most=0)])
+    run = new_run(max_staleness=2, pipeline=[step("fresh", max_staleness=0)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     type(run).objects.filter(pk=run.pk).update(step=1)  # one step since they were sampled
     run.refresh_from_db()
@@ -165,7 +167,7 @@ def test_failing_operator_plans_and_counts_nothing(new_run, judge, monkeypatch):
 def test_batch_operator_must_not_change_rewards(new_run, judge, monkeypatch):
     def shape(samples, options):
         return find_operator("arithmetic").call(
-            samples, find_operator("arithmetic").read_options({"by": "tokens"})
+            samples, find_operator("arithmetic").read_options({"operand": "tokens"})
         )
 
     run = new_run(pipeline=[step("length")])
@@ -189,7 +191,7 @@ def test_advantage_operator_is_refused_without_one_advantage_per_answer(
     project, taskset, plan, algorithm, why
 ):
     said = find_pipeline_problems(
-        plan(algorithm=algorithm, pipeline=[step("advantages", most=1)]), project
+        plan(algorithm=algorithm, pipeline=[step("advantages", max_advantage=1)]), project
     )
     assert why in said["pipeline.0.operator"]
 

@@ -193,7 +193,7 @@ def test_first_wrong_answers_are_relabelled_except_cut_masked_or_right_ones():
         for n in range(1, 10)
     ]
     hindsight = operator("hindsight")
-    said = hindsight.call(samples, hindsight.read_options({"most": 3}))
+    said = hindsight.call(samples, hindsight.read_options({"max_answers": 3}))
     assert said.kept == samples and [made.of.rollout for made in said.made] == [1, 6, 7]
     assert all(made.task == goals[made.of.rollout] for made in said.made)
 
@@ -213,7 +213,7 @@ def test_first_of_answers_with_the_same_result_is_relabelled():
     hindsight = operator("hindsight")
     assert [
         made.of.rollout
-        for made in hindsight.call(samples, hindsight.read_options({"most": 2})).made
+        for made in hindsight.call(samples, hindsight.read_options({"max_answers": 2})).made
     ] == [1, 3]
 
 
@@ -273,7 +273,9 @@ def test_group_dropped_because_all_answers_are_wrong_still_gives_rows(relabellin
 
 
 def test_rollout_removed_by_an_earlier_operator_is_not_relabelled(relabelling, answer):
-    run = relabelling({"operator": "length", "stage": "groups", "options": {"most": 3}}, HINDSIGHT)
+    run = relabelling(
+        {"operator": "length", "stage": "groups", "options": {"max_tokens": 3}}, HINDSIGHT
+    )
     answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
     assert not Offspring.objects.exists() and not Taskset.objects.filter(grows=True).exists()
 

@@ -86,7 +86,9 @@ def test_best_answer_becomes_an_expert_row_with_its_own_tokens(imitating, judge)
 
 
 def test_answer_that_a_later_operator_removes_becomes_no_expert_row(imitating, judge):
-    run = imitating(BEST, {"operator": "length", "stage": "experiences", "options": {"most": 3}})
+    run = imitating(
+        BEST, {"operator": "length", "stage": "experiences", "options": {"max_tokens": 3}}
+    )
     judge(run, (0.0, 1.0))
     assert rows(run) == [] and not OwnExpert.objects.exists()
     assert list(
@@ -110,7 +112,7 @@ def test_repeated_task_gets_no_second_expert_row_with_the_same_text(imitating, j
 
 
 def test_task_gets_further_expert_rows_with_other_texts_up_to_the_limit(imitating, judge):
-    run = imitating({**BEST, "options": {"most": 2}}, max_staleness=16, group_size=3)
+    run = imitating({**BEST, "options": {"max_answers": 2}}, max_staleness=16, group_size=3)
     for best in range(3):
         judge(run, *[tuple(float(n == best) for n in range(3))] * 4)
     numbers = (

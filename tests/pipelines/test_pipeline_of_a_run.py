@@ -88,7 +88,7 @@ def test_rollout_removed_after_advantages_is_in_the_baseline(new_run, judge):
 
 
 def test_masked_rollout_counts_in_the_baseline_and_is_not_trained(new_run, judge):
-    run = new_run(pipeline=[step("truncated", do="mask")])
+    run = new_run(pipeline=[step("truncated", action="mask")])
     [group] = judge(run, (0.0, 1.0), stops={0: "length"})
     [experience] = Experience.objects.filter(run=run)
     assert experience.reward == 1.0 and experience.advantage > 0
@@ -102,7 +102,7 @@ def test_masked_rollout_counts_in_the_baseline_and_is_not_trained(new_run, judge
 
 
 def test_shaped_reward_is_used_for_training(new_run, judge):
-    run = new_run(pipeline=[step("arithmetic", by="tokens", weight=-0.25)])
+    run = new_run(pipeline=[step("arithmetic", operand="tokens", weight=-0.25)])
     judge(run, (1.0, 2.0))
     assert learned(run) == [0.0, 1.0]
 

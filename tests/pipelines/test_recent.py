@@ -22,7 +22,7 @@ def test_operator_gets_metrics_of_earlier_groups_newest_first(new_run, judge):
     run.taskset.tasks.update(domain="math")
     judge(run, (0.0, 1.0), (1.0, 0.5))
     [last] = judge(run, (0.5, 0.0))
-    found = told(last, by="success")
+    found = told(last, attribute="success")
     assert found.own == GroupMetrics("math", 4.0, 0.25) and found.before == (
         GroupMetrics("math", 4.0, 0.75),
         GroupMetrics("math", 4.0, 0.5),
@@ -35,9 +35,9 @@ def test_rewards_are_queried_only_if_balancing_by_success(run, judge, django_ass
     cases = load_cases([Group.objects.get(pk=last.pk)])
     assert cases[0].group.run.settings
     with django_assert_num_queries(2):
-        recent(cases, [Options(by="length")])
+        recent(cases, [Options(attribute="length")])
     with django_assert_num_queries(3):
-        recent(cases, [Options(by="success")])
+        recent(cases, [Options(attribute="success")])
 
 
 def test_groups_dropped_by_balance_count_as_earlier_groups_and_others_do_not(run, judge):
@@ -65,7 +65,7 @@ def test_balance_states_which_groups_are_too_frequent_and_counts_dropped_ones(
 ):
     run = new_run(
         max_staleness=10,
-        pipeline=[{"operator": "balance", "options": {"by": "success", "fewest": 10}}],
+        pipeline=[{"operator": "balance", "options": {"attribute": "success", "min_groups": 10}}],
     )
     judge(run, *[(0.0, 1.0)] * 8, *[(0.0, 0.25)] * 2)
     monkeypatch.setattr("apps.pipelines.operators.balance.draw_uniform", lambda group, options: 0.5)
@@ -76,11 +76,13 @@ def test_balance_states_which_groups_are_too_frequent_and_counts_dropped_ones(
     )
     assert rare.state == Group.State.ADMITTED and list(groups_match_their_counters()) == []
     [later] = judge(run, (0.0, 1.0))
-    assert len(told(later, by="success").before) == 12
+    assert len(told(later, attribute="success").before) == 12
 
 
 def test_balance_drops_nothing_at_the_start_of_a_run(new_run, judge):
-    run = new_run(pipeline=[{"operator": "balance", "options": {"by": "length", "most": 0.1}}])
+    run = new_run(
+        pipeline=[{"operator": "balance", "options": {"attribute": "length", "max_share": 0.1}}]
+    )
     groups = judge(run, *[(0.0, 1.0)] * 4)
     assert {group.state for group in groups} == {Group.State.ADMITTED} and list(
         groups_match_their_counters()

@@ -30,7 +30,7 @@ def test_group_without_spread_is_dropped_with_the_reason(new_run, judge):
 
 
 def test_raft_trains_only_the_best_rollout_of_a_group(new_run, judge):
-    run = new_run(algorithm={"name": "raft", "advantage": {"at_least": 0.5}})
+    run = new_run(algorithm={"name": "raft", "advantage": {"min_reward": 0.5}})
     dropped, kept = judge(run, (0.1, 0.2), (0.6, 0.9))
     assert "reward of 0.5 or more" in dropped.reason and kept.state == Group.State.ADMITTED
     (experience,) = Experience.objects.filter(run=run)

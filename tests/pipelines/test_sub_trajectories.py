@@ -70,9 +70,9 @@ def test_episode_is_cut_where_its_total_reward_is_highest_before_it_falls(reward
 
 def test_episodes_with_the_highest_totals_are_cut():
     episodes = [earned(best, -1.0) for best in (0.25, 0.75, 0.5)]
-    assert cut(*episodes, most=2) == [(1, 2), (2, 2)] and cut(*episodes, above=0.6, most=3) == [
-        (1, 2)
-    ]
+    assert cut(*episodes, max_episodes=2) == [(1, 2), (2, 2)] and cut(
+        *episodes, reward_threshold=0.6, max_episodes=3
+    ) == [(1, 2)]
 
 
 def test_masked_rollout_is_not_cut():

@@ -48,7 +48,7 @@ def levelled(taskset: Taskset) -> None:
         taskset.tasks.filter(index=index).update(meta={"level": level})
 
 
-MIDDLE = step("difficulty_band", by="level", low=2, high=3)
+MIDDLE = step("difficulty_band", scale="level", low=2, high=3)
 REASONS = [
     (1, "difficulty_band: level is 1, below 2"),
     (2, "difficulty_band: level is 4, above 3"),
@@ -64,8 +64,8 @@ REASONS = [
         "prioritized",
         "bots",
         "people",
-        {"name": "easy_to_hard", "by": "level"},
-        {"name": "pools", "by": "level", "pools": [{"up_to": 2, "share": 1}, {"share": 2}]},
+        {"name": "easy_to_hard", "scale": "level"},
+        {"name": "pools", "scale": "level", "pools": [{"max_value": 2, "share": 1}, {"share": 2}]},
     ],
 )
 def test_left_out_tasks_are_never_drawn_and_have_a_reason(new_run, levelled, selection):
@@ -131,14 +131,14 @@ def test_opening_checks_a_limited_number_of_tasks_and_the_next_continues(
 ):
     monkeypatch.setattr(task_filter, "MAX_CHECKS", 1)
     run = new_run(
-        max_staleness=9, selection={"name": "easy_to_hard", "by": "level"}, pipeline=[MIDDLE]
+        max_staleness=9, selection={"name": "easy_to_hard", "scale": "level"}, pipeline=[MIDDLE]
     )
     assert drawn(run, 1) == [] and left_out(run) == REASONS[:1] and run.groups.count() == 0
     assert drawn(run, 1) == [3]
 
 
 def test_run_without_drawable_tasks_is_refused_and_leaves_out_no_task(new_run, levelled):
-    run = new_run(max_staleness=9, pipeline=[step("difficulty_band", by="level", low=9)])
+    run = new_run(max_staleness=9, pipeline=[step("difficulty_band", scale="level", low=9)])
     with pytest.raises(
         NothingToDraw, match="no task of sort would be left to sample: difficulty_band: level is "
     ):
@@ -150,14 +150,14 @@ def test_pipeline_that_leaves_no_task_is_refused_when_the_run_is_created(
     project, taskset, levelled, plan
 ):
     said = find_pipeline_problems(
-        plan(pipeline=[step("encoding"), step("difficulty_band", by="level", low=9)]), project
+        plan(pipeline=[step("encoding"), step("difficulty_band", scale="level", low=9)]), project
     )
     assert said == {
         "pipeline.0": "leaves no task of sort to sample: difficulty_band: level is 2, below 9"
     }
     assert find_pipeline_problems(plan(pipeline=[MIDDLE]), project) == {}
     unknown = find_pipeline_problems(
-        plan(pipeline=[step("difficulty_band", by="lewel", low=1)]), project
+        plan(pipeline=[step("difficulty_band", scale="lewel", low=1)]), project
     )
     assert "the task has no number 'lewel'" in unknown["pipeline.0"]
 

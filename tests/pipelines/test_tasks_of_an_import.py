@@ -44,7 +44,7 @@ def test_left_out_tasks_are_listed_by_line_and_counted(bring):
         "--operator",
         "prompt_length",
         "--option",
-        "most=10",
+        "max_length=10",
         "--operator",
         "encoding",
     )
@@ -62,7 +62,7 @@ def test_options_belong_to_the_operator_before_them_and_are_read_as_yaml(bring):
         "--operator",
         "prompt_length",
         "--option",
-        "fewest=2",
+        "min_length=2",
         "--option",
         "unit=words",
         "--operator",
@@ -77,7 +77,7 @@ def test_options_belong_to_the_operator_before_them_and_are_read_as_yaml(bring):
 
 def test_operators_can_be_given_in_a_file(bring, tmp_path):
     (tmp_path / "ops.yaml").write_text(
-        "- {operator: difficulty_band, options: {by: level, low: 2}}\n"
+        "- {operator: difficulty_band, options: {scale: level, low: 2}}\n"
     )
     rows = [{"prompt": str(n), "answer": 1, "meta": {"level": n}} for n in (1, 2, 3)] + [
         {"prompt": "x", "answer": 1}
@@ -115,8 +115,8 @@ def test_duplicates_are_removed_first_and_counted_separately(bring):
         ),
         (["--operator", "contaminated", "--option", "tasksets=[gone]"], "no taskset 'gone'"),
         (["--operator", "easy_to_guess"], "needs stored tasks"),
-        (["--option", "most=1"], "after the --operator"),
-        (["--operator", "encoding", "--option", "most"], "use NAME=VALUE"),
+        (["--option", "max_length=1"], "after the --operator"),
+        (["--operator", "encoding", "--option", "max_broken_share"], "use NAME=VALUE"),
     ],
 )
 def test_invalid_operators_and_options_refuse_the_file(bring, words, said):
@@ -127,7 +127,7 @@ def test_invalid_operators_and_options_refuse_the_file(bring, words, said):
 
 def test_import_that_leaves_no_task_stores_nothing(bring):
     with pytest.raises(CommandError, match="there is no task in it"):
-        bring(["1+1"], "--operator", "prompt_length", "--option", "fewest=9")
+        bring(["1+1"], "--operator", "prompt_length", "--option", "min_length=9")
     assert not Taskset.objects.filter(slug="sums").exists() and aside() == []
 
 

@@ -41,7 +41,7 @@ nobody = Project(pk=0)
 plan = parse_config({
     "policy": "p", "taskset": "t", "steps": 1, "group_size": 2, "groups_per_step": 1,
     "rewards": [{"scorer": "keywords", "options": {"needed": 0.5}}],
-    "pipeline": [{"operator": "without_links", "options": {"most": 1}}],
+    "pipeline": [{"operator": "without_links", "options": {"max_links": 1}}],
     "people": {"form": "number_scale", "form_options": {"points": 3}, "per_group": 1},
 })
 require_known_scorers(plan, nobody)

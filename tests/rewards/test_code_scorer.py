@@ -211,7 +211,7 @@ def test_each_test_has_a_result_and_the_reason_hides_expected_values():
 
 
 def test_only_the_first_tests_run_if_there_are_more_than_the_limit():
-    assert judged("input()\nprint(3)", most_tests=1).details["of"] == 1
+    assert judged("input()\nprint(3)", max_tests=1).details["of"] == 1
 
 
 DEEP = (

@@ -45,7 +45,7 @@ def test_more_similar_page_gets_more_and_an_empty_page_nothing():
     values = [judged(text).value for text in (WANTED, HALF, EMPTY)]
     assert values[0] > 0.99 and 0.2 < values[1] < 0.9 and values[2] == pytest.approx(0, abs=0.01)
     assert judged("<html><body style='background: #d62728'></body></html>").value < 0.05
-    assert judged(HALF, least=0.95).value == 0.0
+    assert judged(HALF, min_similarity=0.95).value == 0.0
 
 
 def test_different_words_on_a_page_lower_the_reward():

@@ -17,7 +17,7 @@ DRAWS = "print(int(input()) * 3)"
 RIGHT = "print(int(input()) + 1)"
 WRONG = "print(int(input()) + 2)"
 RARELY_WRONG = "n = int(input())\nprint(n + 1 + (n == 6))"
-FEW = Thresholds(agree=3, admit=4, inputs=4, least=2)
+FEW = Thresholds(agree=3, admit=4, max_inputs=4, min_cases=2)
 
 
 def made(
@@ -66,7 +66,7 @@ def test_failing_generator_drops_its_inputs_with_the_reason(generator, reason):
 def test_function_calls_get_tests_too():
     submissions = [Submission("def f(a, b):\n    return [a, b]")] * 4
     found = make_tests(
-        ["n = int(input())\nprint([n, [n]])"], submissions, "f", replace(FEW, inputs=2)
+        ["n = int(input())\nprint([n, [n]])"], submissions, "f", replace(FEW, max_inputs=2)
     )
     assert found.answer == {
         "function": "f",
@@ -115,13 +115,13 @@ def test_command_creates_a_taskset_of_the_tasks_that_got_tests(project):
         return out.getvalue()
 
     said("generate", "katas_untested", "--size", 2, "--seed", 1)
-    told = said("tests", "katas_untested", "--inputs", 3, "--agree", 7, "--admit", 9)
+    told = said("tests", "katas_untested", "--max-inputs", 3, "--agree", 7, "--admit", 9)
     tested = Taskset.objects.get(slug="katas_untested-tested")
     assert f"{tested.size} tasks" in told and told.count("cases kept") == 2
     assert all(
         task.answer["tests"] and "submissions" not in task.meta for task in tested.tasks.all()
     )
-    with pytest.raises(CommandError, match="--to"):
-        said("tests", "katas_untested", "--inputs", 3)
+    with pytest.raises(CommandError, match="--name"):
+        said("tests", "katas_untested", "--max-inputs", 3)
     with pytest.raises(CommandError, match="agree: 0"):
         said("tests", "katas_untested", "--agree", 0)

@@ -54,8 +54,8 @@ def test_all_judged_groups_are_chosen_by_default(stored):
         ({"scorer": "sort", "low": 0.3}, [2, 3]),
         ({"scorer": "sort", "low": 0.15, "high": 0.3, "from_step": 3}, [2]),
         ({"scorer": "math"}, []),
-        ({"most": 5}, [2, 3]),
-        ({"most": 1}, []),
+        ({"limit": 5}, [2, 3]),
+        ({"limit": 1}, []),
         ({"domain": "digits"}, [1, 3]),
     ],
 )
@@ -69,8 +69,8 @@ def test_each_part_of_the_filter_narrows_the_choice(stored, said, draws):
 @pytest.mark.parametrize(
     ("said", "field"),
     [
-        ({"most": 0}, "most"),
-        ({"most": 10**9}, "most"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 10**9}, "limit"),
         ({"from_step": -1}, "from_step"),
         ({"low": float("nan"), "scorer": "sort"}, "low"),
         ({"from_step": 3, "to_step": 2}, "filter"),

@@ -119,7 +119,7 @@ def test_group_scorer_gets_the_verdicts_of_the_other_scorers(new_run, scored):
 
 @pytest.mark.django_db(transaction=True)
 def test_reward_stores_its_scorers_version_options_and_duration(new_run, scored):
-    options = {"right_by": "sort", "right_at": 0.5}
+    options = {"correctness_scorer": "sort", "correct_threshold": 0.5}
     (group,) = scored(
         new_run(rewards=[{"scorer": "sort"}, {"scorer": "length", "options": options}]), groups=1
     )
@@ -142,8 +142,8 @@ def test_no_verdicts_are_recorded_for_groups_that_another_worker_took_over(new_r
         ([{"scorer": "srot"}], "rewards.0.scorer", "no scorer 'srot'"),
         ([{"scorer": "sort", "options": {"loud": 1}}], "rewards.0.options.loud", "Extra inputs"),
         (
-            [{"scorer": "length", "options": {"right_at": "high"}}],
-            "rewards.0.options.right_at",
+            [{"scorer": "length", "options": {"correct_threshold": "high"}}],
+            "rewards.0.options.correct_threshold",
             "valid number",
         ),
         ([{"scorer": "sort"}, {"scorer": "sort"}], "rewards", "sort is listed twice"),

@@ -118,7 +118,7 @@ def test_ocr_rewards_a_small_edit_distance(text, expected):
 
 def test_ocr_options_set_case_sensitivity_and_a_threshold():
     assert value("ocr", "KETTLE 12", keep_case=True) == pytest.approx(1 - 5 / 9)
-    assert value("ocr", "Kext", least=0.5) == 0.0
+    assert value("ocr", "Kext", min_similarity=0.5) == 0.0
 
 
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
@@ -159,8 +159,8 @@ def test_options_set_the_unit_of_boxes_and_a_minimum_overlap():
     assert value("grounding", "[100, 100, 500, 300]", unit="thousandths") == 1.0
     assert value("grounding", "[0.1, 0.1, 0.5, 0.3]", unit="share") == pytest.approx(1.0)
     assert (
-        value("grounding", "[10, 20, 50, 40]", at=0.5) == 1.0
-        and value("grounding", "[10, 20, 50, 39]", at=0.5) == 0.0
+        value("grounding", "[10, 20, 50, 40]", iou_threshold=0.5) == 1.0
+        and value("grounding", "[10, 20, 50, 39]", iou_threshold=0.5) == 0.0
     )
 
 
@@ -215,7 +215,7 @@ def test_points_in_thousandths_are_compared_in_thousandths():
 
 def test_overlap_threshold_for_points_is_refused():
     with pytest.raises(ValueError, match="a point has no overlap"):
-        find_scorer("grounding").read_options({"reply": "point", "at": 0.5})
+        find_scorer("grounding").read_options({"reply": "point", "iou_threshold": 0.5})
 
 
 @pytest.mark.parametrize("scorer", ANSWERS)

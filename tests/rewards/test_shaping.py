@@ -88,11 +88,11 @@ def test_penalty_zone_longer_than_the_limit_is_refused():
     ("text", "options", "expected"),
     [
         ("one two three four five", {}, 0.0),
-        ("a b a b a b", {"n": 2}, -0.6),
-        ("a b a b a b", {"n": 2, "most": 0.5}, -0.3),
+        ("a b a b a b", {"ngram_size": 2}, -0.6),
+        ("a b a b a b", {"ngram_size": 2, "max_penalty": 0.5}, -0.3),
         ("", {}, 0.0),
         ("a b", {}, 0.0),
-        ("A b a B", {"n": 2}, -1 / 3),
+        ("A b a B", {"ngram_size": 2}, -1 / 3),
     ],
 )
 def test_repeated_text_is_penalized(text, options, expected):
@@ -114,7 +114,7 @@ def test_endless_loops_get_almost_the_full_penalty(text):
         ("добрый день", {"scripts": ["cyrillic"]}, 1.0),
         ("ab你好", {}, 0.5),
         ("ab你好", {"scripts": ["latin", "cjk"]}, 1.0),
-        ("ab你好", {"at_least": 0.6}, 0.0),
+        ("ab你好", {"min_share": 0.6}, 0.0),
         ("abc€", {"ascii": True}, 0.75),
         ("café", {}, 1.0),
         ("café", {"ascii": True}, 0.75),

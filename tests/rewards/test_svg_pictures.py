@@ -43,7 +43,7 @@ def test_more_similar_drawing_gets_more_and_a_plain_rectangle_almost_nothing():
             ).value
             < 0.02
         )
-    assert judged(larger, least=0.9).value == 0.0
+    assert judged(larger, min_similarity=0.9).value == 0.0
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_selection_within_a_taskset_continues_as_if_it_were_the_only_one(mixed_r
 
 
 def test_easy_to_hard_orders_each_taskset_by_level(mixed_run):
-    run = mixed_run(selection={"name": "easy_to_hard", "by": "level"})
+    run = mixed_run(selection={"name": "easy_to_hard", "scale": "level"})
     assert drawn(run, 30) == expected(
         SHARES, 30, lambda slug, nth: SIZES[slug] - 1 - nth % SIZES[slug]
     )
@@ -95,8 +95,8 @@ def test_pools_share_the_draws_of_each_taskset(mixed_run):
     run = mixed_run(
         selection={
             "name": "pools",
-            "by": "level",
-            "pools": [{"up_to": 1, "share": 1}, {"share": 2}],
+            "scale": "level",
+            "pools": [{"max_value": 1, "share": 1}, {"share": 2}],
         }
     )
 
@@ -108,7 +108,7 @@ def test_pools_share_the_draws_of_each_taskset(mixed_run):
 
 def test_curriculum_gets_hard_in_every_taskset_at_the_same_step_of_the_run(mixed_run):
     run = mixed_run(
-        selection={"name": "curriculum", "by": "level", "from_step": 5, "hard_share": 0.3},
+        selection={"name": "curriculum", "scale": "level", "from_step": 5, "hard_share": 0.3},
         groups_per_step=2,
     )
     begins = Counter(who for who, _ in islice(turns(SHARES), 10))
@@ -236,7 +236,7 @@ RULES = [
     "prioritized",
     "bots",
     "people",
-    {"name": "easy_to_hard", "by": "level"},
+    {"name": "easy_to_hard", "scale": "level"},
 ]
 
 

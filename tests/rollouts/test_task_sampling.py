@@ -62,12 +62,12 @@ def levelled(taskset):
 
 
 ORDERED = {
-    "easy_to_hard": {"name": "easy_to_hard", "by": "level"},
-    "curriculum": {"name": "curriculum", "by": "level", "from_step": 2, "hard_share": 0.5},
+    "easy_to_hard": {"name": "easy_to_hard", "scale": "level"},
+    "curriculum": {"name": "curriculum", "scale": "level", "from_step": 2, "hard_share": 0.5},
     "pools": {
         "name": "pools",
-        "by": "level",
-        "pools": [{"up_to": 1, "share": 1}, {"up_to": 3, "share": 0}, {"share": 2}],
+        "scale": "level",
+        "pools": [{"max_value": 1, "share": 1}, {"max_value": 3, "share": 0}, {"share": 2}],
     },
 }
 

@@ -6,7 +6,7 @@ from apps.runs.changing import flat, knobs_of_update
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 
-TRUST = {"accuracy": 0.8, "kappa": None, "order": None, "least": 20, "pause": False}
+TRUST = {"accuracy": 0.8, "kappa": None, "order": None, "min_labels": 20, "pause": False}
 
 
 def refused(run: Run, **fields: object) -> dict[str, str]:

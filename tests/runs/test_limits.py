@@ -85,7 +85,7 @@ def test_environment_cannot_be_set_if_tasks_have_a_time_limit(project, policy, p
 def test_time_limit_is_refused_for_environments_and_replays(plan):
     for changes in (
         {"environment": {"name": "target_number"}},
-        {"replay": {"run": "a", "until": 2, "version": 1}},
+        {"replay": {"run": "a", "last_step": 2, "version": 1}},
     ):
         with pytest.raises(ConfigError) as refused:
             plan(sampling={"time_s": 5}, **changes)

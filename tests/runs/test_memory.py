@@ -36,7 +36,7 @@ PLAN = {
     "group_size": 4,
     "groups_per_step": 2,
     "rewards": [{"scorer": "sort"}],
-    "sampling": {"prompt_tokens": 6, "max_tokens": 10},
+    "sampling": {"max_prompt_tokens": 6, "max_tokens": 10},
     "algorithm": {"name": "grpo", "kl": "none"},
 }
 

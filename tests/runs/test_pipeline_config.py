@@ -9,7 +9,10 @@ from apps.runs.config import ConfigError
 
 
 def test_operators_keep_their_configured_order(plan):
-    steps = [{"operator": "truncated", "options": {"do": "drop"}}, {"operator": "reward_spread"}]
+    steps = [
+        {"operator": "truncated", "options": {"action": "drop"}},
+        {"operator": "reward_spread"},
+    ]
     assert [choice.operator for choice in plan(pipeline=steps).pipeline] == [
         "truncated",
         "reward_spread",
@@ -27,13 +30,13 @@ def test_unknown_operators_and_options_are_refused_by_field(plan, project):
         require_known(
             plan(
                 pipeline=[
-                    {"operator": "truncated", "options": {"do": "burn"}},
+                    {"operator": "truncated", "options": {"action": "burn"}},
                     {"operator": "filter"},
                 ]
             ),
             project,
         )
-    assert set(caught.value.problems) == {"pipeline.0.options.do", "pipeline.1.operator"}
+    assert set(caught.value.problems) == {"pipeline.0.options.action", "pipeline.1.operator"}
 
 
 def test_run_that_samples_no_groups_cannot_have_a_pipeline(plan):
@@ -53,7 +56,7 @@ def test_pipeline_may_be_changed_during_a_run(run):
     "more", [{"environment": {"name": "maze"}}, {"algorithm": {"name": "sft"}, "rewards": []}]
 )
 def test_loop_detection_is_refused_for_runs_that_sample_no_single_replies(plan, more):
-    assert plan(sampling={"repeats": {}}).sampling.repeats.times == 8
+    assert plan(sampling={"repeats": {}}).sampling.repeats.min_count == 8
     with pytest.raises(ConfigError) as caught:
         plan(sampling={"repeats": {}}, **more)
     assert "remove it" in caught.value.problems["sampling.repeats"]

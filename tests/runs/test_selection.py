@@ -54,16 +54,16 @@ def test_selection_may_change_during_a_run(run):
     assert run.settings.selection.name == "sequential"
 
 
-POOLS = {"name": "pools", "by": "level"}
+POOLS = {"name": "pools", "scale": "level"}
 
 
 @pytest.mark.parametrize(
     ("pools", "words"),
     [
-        ([{"up_to": 1}, {"up_to": 2}], "the last takes everything above"),
+        ([{"max_value": 1}, {"max_value": 2}], "the last takes everything above"),
         ([{}, {}], "every pool but the last"),
-        ([{"up_to": 2}, {"up_to": 1}, {}], "must increase"),
-        ([{"up_to": 2, "share": 0}, {"share": 0}], "above 0"),
+        ([{"max_value": 2}, {"max_value": 1}, {}], "must increase"),
+        ([{"max_value": 2, "share": 0}, {"share": 0}], "above 0"),
     ],
 )
 def test_invalid_pools_are_refused(pools, words):
@@ -71,26 +71,28 @@ def test_invalid_pools_are_refused(pools, words):
 
 
 def test_selection_by_difficulty_needs_the_name_of_its_number():
-    assert "selection.by" in problem("easy_to_hard")
+    assert "selection.scale" in problem("easy_to_hard")
 
 
 def test_selection_by_a_number_that_tasks_lack_is_refused_with_its_field(new_run):
     with pytest.raises(ConfigError) as refused:
-        new_run(selection={"name": "easy_to_hard", "by": "level"})
-    assert "4 of 4 tasks of 'sort' have no number 'level'" in refused.value.problems["selection.by"]
+        new_run(selection={"name": "easy_to_hard", "scale": "level"})
+    assert (
+        "4 of 4 tasks of 'sort' have no number 'level'" in refused.value.problems["selection.scale"]
+    )
 
 
 def test_change_to_a_number_that_tasks_lack_is_refused(run):
     with pytest.raises(ConfigError) as refused:
-        run.change_config(None, selection={"name": "curriculum", "by": "level"})
-    assert "selection.by" in refused.value.problems
+        run.change_config(None, selection={"name": "curriculum", "scale": "level"})
+    assert "selection.scale" in refused.value.problems
 
 
 def test_pool_without_tasks_is_refused(new_run, taskset):
     taskset.tasks.update(meta={"level": 1})
     with pytest.raises(ConfigError) as refused:
-        new_run(selection={**POOLS, "pools": [{"up_to": 2}, {}]})
-    assert "change `up_to`" in refused.value.problems["selection.pools.1"]
+        new_run(selection={**POOLS, "pools": [{"max_value": 2}, {}]})
+    assert "change `max_value`" in refused.value.problems["selection.pools.1"]
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,9 @@ def test_missing_and_growing_tasksets_are_refused_by_name(project, plan, policy,
 def test_number_missing_from_tasks_is_reported_with_the_taskset(project, plan, policy, sets):
     sets[1].tasks.filter(index=2).update(meta={})
     problems = not_made(
-        project, plan, tasksets=SHARES, selection={"name": "easy_to_hard", "by": "level"}
+        project, plan, tasksets=SHARES, selection={"name": "easy_to_hard", "scale": "level"}
     )
-    assert "1 of 3 tasks of 'small' have no number 'level'" in problems["selection.by"]
+    assert "1 of 3 tasks of 'small' have no number 'level'" in problems["selection.scale"]
 
 
 def test_taskset_with_pictures_is_refused_for_a_text_only_policy(project, plan, policy, sets):

@@ -8,7 +8,7 @@ from apps.runs.parsing import parse_config
 
 PLAN = {"policy": "p", "taskset": "t", "steps": 1, "rewards": [{"scorer": "sort"}]}
 IN_TURN = {"max_staleness": 0}
-SHORT = {"prompt_tokens": 100, "max_tokens": 50}
+SHORT = {"max_prompt_tokens": 100, "max_tokens": 50}
 
 
 def plan(**said: object) -> RunConfig:

@@ -30,9 +30,14 @@ PLAN = {
     "sync_interval": 2,
     "max_staleness": 0,
     "sampling": {"max_tokens": 8},
-    "selection": {"name": "curriculum", "by": "level", "from_step": HARD_FROM, "hard_share": 0.5},
+    "selection": {
+        "name": "curriculum",
+        "scale": "level",
+        "from_step": HARD_FROM,
+        "hard_share": 0.5,
+    },
     "pipeline": [
-        {"operator": "truncated", "options": {"do": "mask"}},
+        {"operator": "truncated", "options": {"action": "mask"}},
         {"operator": "dynamic_sampling"},
     ],
     "reading": {

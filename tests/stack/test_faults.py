@@ -97,7 +97,7 @@ def is_silent(installation, role: str) -> bool:
 
 
 PIPELINE = [
-    {"operator": "arithmetic", "options": {"by": "tokens", "weight": -0.01}},
+    {"operator": "arithmetic", "options": {"operand": "tokens", "weight": -0.01}},
     {"operator": "spread_most", "options": {"keep": 3}},
     {"operator": "reward_spread"},
 ]

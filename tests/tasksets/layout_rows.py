@@ -22,17 +22,19 @@ def said(who: str, words: object) -> dict:
     return {"from": who, "value": words}
 
 
-def taken(row: dict, kind: str, at_least: float | None = None) -> tuple[str, list[dict], set[str]]:
+def taken(
+    row: dict, kind: str, min_rating: float | None = None
+) -> tuple[str, list[dict], set[str]]:
     """Return the layout's name, the rows in our columns, and the fields that are dropped."""
     layout = recognised([row], kind)
-    taking = RowReading(at_least)
+    taking = RowReading(min_rating)
     rows = read_row(layout, row, kind, taking)
     return layout.name if layout else "", rows, taking.dropped
 
 
-def why(row: dict, kind: str, at_least: float | None = None) -> str:
+def why(row: dict, kind: str, min_rating: float | None = None) -> str:
     with pytest.raises(NotThisLayout) as refusal:
-        taken(row, kind, at_least)
+        taken(row, kind, min_rating)
     return str(refusal.value)
 
 

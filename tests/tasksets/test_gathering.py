@@ -8,11 +8,11 @@ from apps.feedback.reading import LessonColumns, LessonLine, LessonRows
 from apps.tasksets.sources.records import BadLine, Record
 
 
-def lessons(rows: list[dict], kind: str, at_least: float | None = None) -> list:
+def lessons(rows: list[dict], kind: str, min_rating: float | None = None) -> list:
     records = [
         Record(number, row, json.dumps(row).encode()) for number, row in enumerate(rows, start=1)
     ]
-    return list(LessonRows(records, kind, LessonColumns(at_least=at_least)))
+    return list(LessonRows(records, kind, LessonColumns(min_rating=min_rating)))
 
 
 def message(name: str, parent: str | None, text: str, **more: object) -> dict:
@@ -96,7 +96,7 @@ PAIR = {"chosen": "No idea.", "rejected": "Because.", "margin": None}
 
 @pytest.mark.parametrize("made", [annotated, in_cells])
 @pytest.mark.parametrize(
-    ("fields", "kind", "at_least", "said"),
+    ("fields", "kind", "min_rating", "said"),
     [
         ({**ONE, "quality": "good"}, "thumbs", None, UP),
         ({**ONE, "quality": "bad"}, "thumbs", None, UP | {"is_up": False}),
@@ -110,9 +110,9 @@ PAIR = {"chosen": "No idea.", "rejected": "Because.", "margin": None}
     ],
 )
 def test_label_studio_annotation_row_is_read_as_the_expected_lesson(
-    made, fields, kind, at_least, said
+    made, fields, kind, min_rating, said
 ):
-    (one,) = lessons([made(**fields)], kind, at_least)
+    (one,) = lessons([made(**fields)], kind, min_rating)
     assert (one.fields, one.prompt[0]["content"]) == (said, "Why?")
 
 

@@ -138,7 +138,7 @@ def test_scorers_reward_right_answers_of_harder_tasks():
 
 
 def test_tasks_solved_by_a_run_get_harder_tasks_that_name_their_parent(tried):
-    told = said("sort", "--run", tried.slug, "--each", "2")
+    told = said("sort", "--run", tried.slug, "--per-task", "2")
     made = Taskset.objects.get(slug="sort-harder")
     assert "taskset sort-harder: 4 tasks" in told
     assert made.source == f"one grade harder than what is solved of sort by {tried.slug}"
@@ -164,7 +164,7 @@ def test_harder_tasks_can_be_made_harder_again(tried):
     scale = begin_scale(first, "difficulty", "4 tries of tiny")
     save_values(scale, {task.pk: task.index / 4 for task in first.tasks.all()})
     finish_scale(scale)
-    said("sort-harder", "--scale", "difficulty", "--at-least", "0.9", "--to", "hardest")
+    said("sort-harder", "--scale", "difficulty", "--min-success-rate", "0.9", "--name", "hardest")
     [task] = Taskset.objects.get(slug="hardest").tasks.all()
     assert (len(task.question), task.descent.parent) == (7, first.tasks.get(index=0))
     assert task.meta["parents"] == ["sort-harder#0"]
@@ -172,7 +172,7 @@ def test_harder_tasks_can_be_made_harder_again(tried):
 
 def test_equal_seeds_make_equal_tasksets_and_different_seeds_different_ones(tried):
     for seed, slug in ((3, "a"), (3, "b"), (4, "c")):
-        said("sort", "--run", tried.slug, "--seed", seed, "--to", slug)
+        said("sort", "--run", tried.slug, "--seed", seed, "--name", slug)
     first, again, other = (Taskset.objects.get(slug=slug) for slug in "abc")
     assert first.digest == again.digest != other.digest and first.seed == 3
 
@@ -227,17 +227,25 @@ def test_taskset_without_grades_is_refused(new_run, project):
 
 def test_error_names_the_invalid_option(tried):
     assert (
-        refusal("sort", "--run", tried.slug, "--at-least", "1.01")
-        == "--at-least: must be from 0 to 1"
+        refusal("sort", "--run", tried.slug, "--min-success-rate", "1.01")
+        == "--min-success-rate: must be from 0 to 1"
     )
-    assert refusal("sort", "--run", tried.slug, "--fewest", "0") == "--fewest: must be 1 or more"
-    assert refusal("sort", "--run", tried.slug, "--each", "0") == "--each: must be from 1 to 1000"
-    assert "no task of sort is solved by" in refusal("sort", "--run", tried.slug, "--fewest", "5")
+    assert (
+        refusal("sort", "--run", tried.slug, "--min-attempts", "0")
+        == "--min-attempts: must be 1 or more"
+    )
+    assert (
+        refusal("sort", "--run", tried.slug, "--per-task", "0")
+        == "--per-task: must be from 1 to 1000"
+    )
+    assert "no task of sort is solved by" in refusal(
+        "sort", "--run", tried.slug, "--min-attempts", "5"
+    )
     assert "has no scale 'nope' of `manage.py taskset difficulty`" in refusal(
         "sort", "--scale", "nope"
     )
     said("sort", "--run", tried.slug)
-    assert "--to: taskset 'sort-harder' already exists" in refusal("sort", "--run", tried.slug)
+    assert "--name: taskset 'sort-harder' already exists" in refusal("sort", "--run", tried.slug)
 
 
 def test_run_that_tried_no_task_of_the_taskset_is_refused(tried, project):

@@ -75,8 +75,8 @@ def test_field_without_a_bad_verdict_does_not_exclude_the_answer(said):
 def test_rating_on_an_unknown_scale_needs_a_lowest_good_rating():
     row = {"prompt": ASK, "response": GOOD, "rating": 4}
     assert "set the lowest rating of a good answer" in why(row, DEMONSTRATIONS)
-    assert taken(row, DEMONSTRATIONS, at_least=4)[1][0]["answer"] == GOOD
-    assert "below 5" in why(row, DEMONSTRATIONS, at_least=5)
+    assert taken(row, DEMONSTRATIONS, min_rating=4)[1][0]["answer"] == GOOD
+    assert "below 5" in why(row, DEMONSTRATIONS, min_rating=5)
 
 
 def test_human_ratings_of_exported_groups_count_and_machine_rewards_do_not():

@@ -107,7 +107,7 @@ def test_empty_side_has_no_overlap(side):
 
 def test_side_with_too_many_grams_is_refused():
     with pytest.raises(TooMuch, match="more than 5 8-grams"):
-        OverlapIndex([LONG], most=5)
+        OverlapIndex([LONG], limit=5)
 
 
 @pytest.mark.django_db

@@ -109,7 +109,7 @@ def test_difficulty_command_creates_a_scale_that_runs_can_use(
         "--engine",
         "transformers",
     ]
-    call_command("taskset", "difficulty", *asked, "--most", "3")
+    call_command("taskset", "difficulty", *asked, "--limit", "3")
     assert (
         "1 of 4 tasks have no number yet" in capsys.readouterr().out
         and not taskset.scales.get().ready
@@ -119,12 +119,13 @@ def test_difficulty_command_creates_a_scale_that_runs_can_use(
     ):
         call_command("taskset", "difficulty", *asked, "--temperature", "1.5")
     call_command("taskset", "difficulty", *asked)
-    assert "selection: {by: difficulty}" in capsys.readouterr().out and taskset.scales.get().ready
+    assert "selection: {scale: difficulty}" in capsys.readouterr().out
+    assert taskset.scales.get().ready
     run = Run.create(
         project=project,
         slug="r",
         title="R",
-        plan=plan(selection={"name": "easy_to_hard", "by": "difficulty"}),
+        plan=plan(selection={"name": "easy_to_hard", "scale": "difficulty"}),
     )
     run.start()
     assert Group.open(run, "e", 60, 4, 0)[3].task.index == 2

@@ -57,7 +57,7 @@ def test_guessable_tasks_are_distinguished_from_others(guesser, taskset):
     hard = by_index[1]
     Task.objects.filter(pk=easy.pk).update(answer={"value": [str(digit) for digit in range(10)]})
     tally = guess(
-        list_unguessed_tasks(taskset, guesser, again=False, limit=2),
+        list_unguessed_tasks(taskset, guesser, force=False, limit=2),
         guesser,
         check,
         engine="transformers",
@@ -69,7 +69,7 @@ def test_guessable_tasks_are_distinguished_from_others(guesser, taskset):
         and found[easy.pk].tries == found[hard.pk].tries == 64
     )
     assert found[easy.pk].example.strip() in list("0123456789")
-    assert list_unguessed_tasks(taskset, guesser, again=False, limit=None) == [
+    assert list_unguessed_tasks(taskset, guesser, force=False, limit=None) == [
         by_index[2].pk,
         by_index[3].pk,
     ], "it continues where it stopped"

@@ -32,7 +32,7 @@ def told(tiny_run, finish, bob, settings, tmp_path, monkeypatch) -> Run:
     monkeypatch.setattr(fitting, "UPDATES", 60)
     monkeypatch.setattr(fitting, "LEARNING_RATE", 5e-3)
     learning.clear_learning_state()
-    section = {"kind": "scalar_head", "head_from": 50}
+    section = {"kind": "scalar_head", "head_min_ratings": 50}
     people = {"per_group": 1, "at_deadline": "fill_with_rater_model", "rater_model": section}
     run = tiny_run(rewards=[], people=people, groups_per_step=8)
     finish(run, [*GOOD, *BAD], groups=16)

@@ -15,7 +15,10 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import NotPossible, Run
 from workers import refiner, rescoring, scorer, scorer_dispatch, stop_request, time_slices
 
-TWO = [{"scorer": "length", "weight": 2.0, "options": {"right_by": "sort"}}, {"scorer": "sort"}]
+TWO = [
+    {"scorer": "length", "weight": 2.0, "options": {"correctness_scorer": "sort"}},
+    {"scorer": "sort"},
+]
 FLAT = [{"scorer": "repetition"}]  # gives all replies here the same reward
 
 
@@ -85,7 +88,7 @@ def test_stored_rollouts_get_new_rewards_and_keep_the_old_ones(judged):
     )
     assert list(Reward.objects.order_by("pk").values()) == before
     said = RescoredReward.objects.filter(rescoring=again)
-    assert {(row.scorer, row.options.get("right_by"), row.version) for row in said} == {
+    assert {(row.scorer, row.options.get("correctness_scorer"), row.version) for row in said} == {
         ("length", "sort", 1),
         ("sort", None, 1),
     }

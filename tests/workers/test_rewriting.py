@@ -213,7 +213,7 @@ def test_refused_rewrites_are_listed_with_the_reason(serve, apples, client, alic
 
 def test_several_rewrites_of_a_task_must_differ(serve, apples):
     service = serve(lambda body, n: turned(body, n) + (" Say it." if body["seed"] == 2 else ""))
-    told = said(service, "--each", "3", "--most", "1")
+    told = said(service, "--per-task", "3", "--limit", "1")
     made = Taskset.objects.get(slug="apples-rewritten")
     assert made.size == 2 and "1 refused: its rewrite was said before" in told
 
@@ -221,7 +221,7 @@ def test_several_rewrites_of_a_task_must_differ(serve, apples):
 def test_thoughts_of_the_model_are_removed_from_the_rewrite(serve, apples):
     said(
         serve(lambda body, n: f"<think>One is the answer.</think>\n{turned(body, n)}"),
-        "--most",
+        "--limit",
         "1",
     )
     assert (
@@ -260,7 +260,7 @@ def test_tasks_without_a_reply_can_be_set_aside_and_are_not_asked_again(serve, a
 def test_error_names_the_invalid_option(serve, apples):
     service = serve(lambda body, n: "One.")
     assert refusal(service).startswith("no rewrite is left: ")
-    assert refusal(service, "--each", "33") == "--each: must be from 1 to 32"
-    assert refusal(service, "--most", "0") == "--most: must be 1 or more"
+    assert refusal(service, "--per-task", "33") == "--per-task: must be from 1 to 32"
+    assert refusal(service, "--limit", "0") == "--limit: must be 1 or more"
     assert refusal(service, "--temperature", "3").startswith("--temperature: ")
-    assert "--to: taskset 'apples' already exists" in refusal(service, "--to", "apples")
+    assert "--name: taskset 'apples' already exists" in refusal(service, "--name", "apples")

@@ -91,9 +91,9 @@ def _on_a_cpu(sees: bool, parameters: int) -> tuple[str, str]:
         return "transformers", f"{nothing}, and vllm is not installed"
     if sees and not _vllm_sees():
         return "transformers", f"{nothing}, and {BLIND}"
-    least = FASTER_IN_VLLM_ELSEWHERE if is_onednn_faster() else FASTER_IN_VLLM
-    if parameters < least:
-        few = f"{nothing}, and below {least:,} parameters vllm is no faster on this CPU"
+    threshold = FASTER_IN_VLLM_ELSEWHERE if is_onednn_faster() else FASTER_IN_VLLM
+    if parameters < threshold:
+        few = f"{nothing}, and below {threshold:,} parameters vllm is no faster on this CPU"
         return "transformers", few
     return "vllm", f"{nothing}, but vllm is installed and faster for a policy of this size"
 

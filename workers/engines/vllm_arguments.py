@@ -40,7 +40,7 @@ def engine_arguments(
         dtype=precision,  # type: ignore[arg-type]  # vLLM checks the name itself
         max_num_seqs=ROWS,
         # None, which vLLM's annotation leaves out, is its own default: the policy's whole context.
-        max_model_len=context_room(folder, options.longest_text),  # type: ignore[arg-type]
+        max_model_len=context_room(folder, options.max_text_tokens),  # type: ignore[arg-type]
         # Between two parts of a prompt vLLM rewinds a request's generator. A generator on a CPU
         # cannot be rewound, and vLLM would end.
         enable_chunked_prefill=on_gpu,
@@ -82,16 +82,16 @@ def parallel_arguments(options: VllmOptions) -> dict[str, Any]:
     return chosen
 
 
-def context_room(folder: Path, longest_text: int | None) -> int | None:
-    """Return the number of tokens to keep room for: `longest_text`, or the policy's whole context.
+def context_room(folder: Path, max_text_tokens: int | None) -> int | None:
+    """Return the number of tokens to keep room for: `max_text_tokens`, or the whole context.
 
     vLLM refuses more tokens than the context has.
     """
-    if longest_text is None:
+    if max_text_tokens is None:
         return None
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     context = {**config, **config.get("text_config", {})}.get("max_position_embeddings")
-    return longest_text if context is None else min(longest_text, context)
+    return max_text_tokens if context is None else min(max_text_tokens, context)
 
 
 def choose_vllm_precision(shapes: Shapes, on_gpu: bool, wanted_precision: str = "auto") -> str:

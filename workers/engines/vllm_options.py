@@ -16,7 +16,8 @@ class VllmOptions:
     - `memory_share`: share of a GPU for weights and cache together.
     - `sleep_level`: what `VllmEngine.sleep` does; 0 if it is never called.
     - `graphs`: whether a GPU replays recorded CUDA graphs.
-    - `longest_text`: tokens of prompt and answer to keep room for; None for the policy's context.
+    - `max_text_tokens`: tokens of prompt and answer to keep room for; None for the policy's
+      context.
     - `adapter_rank`: rank of the adapters that are served beside their base; None if they are
       merged.
     - `tensor_parallel`: GPUs of one copy of the policy.
@@ -28,7 +29,7 @@ class VllmOptions:
     sleep_level: int = 0
     graphs: bool = True
     prefix_caching: bool = True
-    longest_text: int | None = None
+    max_text_tokens: int | None = None
     adapter_rank: int | None = None
     tensor_parallel: int = 1
     data_parallel: int = 1

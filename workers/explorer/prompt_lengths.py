@@ -85,7 +85,7 @@ def _is_checked(session: "RunSession") -> bool:
     """
     if session.episodes is not None or session.plan.evaluation:
         return False
-    return _longest_text(session) > 0
+    return _max_text_tokens(session) > 0
 
 
 def _check_lengths(
@@ -116,17 +116,20 @@ def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[s
     return too_long
 
 
-def _longest_text(session: "RunSession") -> int:
+def _max_text_tokens(session: "RunSession") -> int:
     """Return the limit in tokens of prompt and reply together; 0 if there is none."""
     return session.plan.room_in(session.run.policy.context_tokens)
 
 
 def _longest_prompt(session: "RunSession") -> tuple[int, str]:
     """Return the maximum of tokens of a prompt, and in words what sets it."""
-    text = _longest_text(session)
-    prompt_limit = session.plan.sampling.prompt_tokens
+    text = _max_text_tokens(session)
+    prompt_limit = session.plan.sampling.max_prompt_tokens
     if prompt_limit is not None and prompt_limit < text:
-        return prompt_limit, f"exceed the limit of {prompt_limit:,} set by sampling.prompt_tokens"
+        return (
+            prompt_limit,
+            f"exceed the limit of {prompt_limit:,} set by sampling.max_prompt_tokens",
+        )
     context = session.run.policy.context_tokens
     limit = "the policy reads" if text == context else "vllm.max_model_len allows"
     return text - 1, f"leave no room for a reply; {limit} {text:,}"
@@ -148,6 +151,6 @@ def _longest(session: "RunSession") -> Sequence[int]:
     """Return the ids of tasks whose prompts may be too long by their bytes, the longest first."""
     text = Cast(F("prompt"), TextField())
     size = Func(text, function="octet_length", output_field=IntegerField())
-    least = _longest_prompt(session)[0] + 1 - session.chat_tokenizer.tokens_around
-    long = session.run.tasks.annotate(size=size).filter(size__gte=least).order_by("-size", "pk")
+    min_size = _longest_prompt(session)[0] + 1 - session.chat_tokenizer.tokens_around
+    long = session.run.tasks.annotate(size=size).filter(size__gte=min_size).order_by("-size", "pk")
     return list(long.values_list("pk", flat=True)[:START_TASKS])

@@ -80,7 +80,7 @@ class RolloutPlanner:
         Raises BadLimits.
         """
         limits = read_limits(self.plan, task.meta)
-        return RolloutPlan(task.pk, list(task.prompt), (), (), _most_tokens(limits), 0)
+        return RolloutPlan(task.pk, list(task.prompt), (), (), _max_tokens(limits), 0)
 
     def with_prompt(
         self, before: RolloutPlan, messages: list[dict[str, Any]], prompt: EncodedPrompt
@@ -104,11 +104,11 @@ class RolloutPlanner:
         follow_ups: tuple[FollowUp, ...] = (),
     ) -> RolloutPlan:
         """Return the plan within these limits and the room that the longest text leaves."""
-        max_tokens = _most_tokens(limits)
+        max_tokens = _max_tokens(limits)
         context = self.plan.room_in(self.run.policy.context_tokens)
         room = min(max_tokens, context - len(prompt.token_ids)) if context else max_tokens
         loop = self.plan.sampling.repeats
-        repeats = (loop.period, loop.times, loop.tokens) if loop else None
+        repeats = (loop.max_pattern_size, loop.min_count, loop.min_tokens) if loop else None
         slice_tokens = self.plan.sampling.slice_tokens
         return RolloutPlan(
             task_id,
@@ -124,7 +124,7 @@ class RolloutPlanner:
         )
 
 
-def _most_tokens(limits: Limits) -> int:
+def _max_tokens(limits: Limits) -> int:
     """Return the most tokens after the prompt; a run's sampling always sets a limit."""
     assert limits.max_tokens is not None
     return limits.max_tokens

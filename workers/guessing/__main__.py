@@ -25,8 +25,8 @@ def parse_arguments() -> argparse.Namespace:
         "--scorer", action="append", default=[], help="Scorer, with its default options."
     )
     parser.add_argument("--engine", default="auto")
-    parser.add_argument("--most", type=int)
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--force", action="store_true")
     parser.add_argument(
         "--scale",
         type=int,
@@ -75,13 +75,13 @@ def main() -> int:
             policy,
             check,
             arguments.engine,
-            arguments.most,
+            arguments.limit,
             lambda count, of: print(f"{count:,} of {of:,}", flush=True),
         )
         print(f"{unjudged:,} tasks could not be sampled or scored")
         return 0
     check = GuessCheck(judges, **options)
-    tasks = list_unguessed_tasks(taskset, policy, arguments.again, arguments.most)
+    tasks = list_unguessed_tasks(taskset, policy, arguments.force, arguments.limit)
     tally = guess(
         tasks,
         policy,

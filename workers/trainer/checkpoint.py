@@ -78,15 +78,15 @@ def sealed(root: Path) -> list[Path]:
     return sorted(root.glob("step-????????"), reverse=True)
 
 
-def newest_intact(root: Path, at_most: int) -> tuple[Path | None, list[str]]:
-    """Return the newest intact checkpoint of a step up to `at_most`, and the damage of newer ones.
+def newest_intact(root: Path, max_step: int) -> tuple[Path | None, list[str]]:
+    """Return the newest intact checkpoint of a step up to `max_step`, and the damage of newer ones.
 
     Returns None as checkpoint if there is none at all: then every recorded batch is replayed.
     Raises DamagedCheckpoint if there are some and none is intact.
     """
     damage: list[str] = []
     for folder in sealed(root):
-        if checkpoint_step(folder) > at_most:
+        if checkpoint_step(folder) > max_step:
             continue
         try:
             verify_checkpoint(folder)

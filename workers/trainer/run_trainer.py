@@ -92,7 +92,7 @@ class RunTrainer(ABC, Generic[Item]):
     def open(self) -> None:
         """Bring the trainer to the run's last committed step, and publish its weights."""
         weight_store.remove_orphan_folders(self.run)
-        newest, damage = checkpoint.newest_intact(self.host.spec.output, at_most=self.run.step)
+        newest, damage = checkpoint.newest_intact(self.host.spec.output, max_step=self.run.step)
         for words in damage:
             log.error("checkpoint_damaged", run=self.run, reason=words)
             self.run.topic.record("checkpoint_damaged", reason=words)

@@ -289,7 +289,7 @@ class Migration(migrations.Migration):
                         ),
                         ("digest", models.CharField(max_length=64, unique=True)),
                         ("last_four", models.CharField(max_length=4)),
-                        ("most_uses", models.PositiveSmallIntegerField(default=1)),
+                        ("max_uses", models.PositiveSmallIntegerField(default=1)),
                         ("uses", models.PositiveSmallIntegerField(default=0)),
                         (
                             "created_by",
@@ -312,7 +312,7 @@ class Migration(migrations.Migration):
                     options={
                         "constraints": [
                             models.CheckConstraint(
-                                condition=models.Q(("uses__lte", models.F("most_uses"))),
+                                condition=models.Q(("uses__lte", models.F("max_uses"))),
                                 name="invitation_within_its_uses",
                             )
                         ],

@@ -21,7 +21,7 @@ MAX_INVITATION_USES = 500
 class InvitationQuerySet(models.QuerySet["Invitation"]):
     def usable(self) -> "InvitationQuerySet":
         """Return invitations that somebody can still accept."""
-        return self.filter(revoked_at=None, expires_at__gt=Now(), uses__lt=F("most_uses"))
+        return self.filter(revoked_at=None, expires_at__gt=Now(), uses__lt=F("max_uses"))
 
     def presented(self, secret: str) -> "Invitation | None":
         """Return the usable invitation with this secret, or None."""
@@ -39,7 +39,7 @@ class Invitation(models.Model):
     note = models.CharField(max_length=100, blank=True, help_text="Who the link is meant for.")
     digest = models.CharField(max_length=64, unique=True)
     last_four = models.CharField(max_length=4)
-    most_uses = models.PositiveSmallIntegerField(default=1)
+    max_uses = models.PositiveSmallIntegerField(default=1)
     uses = models.PositiveSmallIntegerField(default=0)
     created_by = models.ForeignKey(
         User, null=True, on_delete=models.SET_NULL, related_name="invitations"
@@ -53,7 +53,7 @@ class Invitation(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(uses__lte=F("most_uses")), name="invitation_within_its_uses"
+                condition=Q(uses__lte=F("max_uses")), name="invitation_within_its_uses"
             )
         ]
 
@@ -65,7 +65,7 @@ class Invitation(models.Model):
         """Return `open`, or why nobody can accept the invitation any more."""
         if self.revoked_at:
             return "revoked"
-        if self.uses >= self.most_uses:
+        if self.uses >= self.max_uses:
             return "used"
         return "open" if self.expires_at > timezone.now() else "expired"
 
@@ -77,7 +77,7 @@ class Invitation(models.Model):
         role: str,
         lifetime: timedelta,
         by: User,
-        most_uses: int = 1,
+        max_uses: int = 1,
         note: str = "",
     ) -> tuple["Invitation", str]:
         """Create an invitation; return it and its secret, which is not stored."""
@@ -88,7 +88,7 @@ class Invitation(models.Model):
             note=note,
             digest=digest_of(secret),
             last_four=secret[-4:],
-            most_uses=most_uses,
+            max_uses=max_uses,
             created_by=by,
             expires_at=timezone.now() + lifetime,
         )
@@ -98,7 +98,7 @@ class Invitation(models.Model):
             by,
             project,
             role=role,
-            uses=most_uses,
+            uses=max_uses,
             until=invitation.expires_at.isoformat(),
         )
         return invitation, secret

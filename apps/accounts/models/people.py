@@ -179,11 +179,11 @@ class Project(models.Model):
 
     def require_rater_name(self, name: str) -> None:
         """Raise ValueError for a name that no imported rater can have."""
-        longest = User._meta.get_field("username").max_length
-        assert longest is not None
-        longest_name = longest - len(self.slug) - 1
-        if len(name) > longest_name:
-            raise ValueError(f"has {len(name)} characters; a name has at most {longest_name}")
+        max_length = User._meta.get_field("username").max_length
+        assert max_length is not None
+        max_name_length = max_length - len(self.slug) - 1
+        if len(name) > max_name_length:
+            raise ValueError(f"has {len(name)} characters; a name has at most {max_name_length}")
 
 
 class Membership(models.Model):

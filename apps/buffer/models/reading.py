@@ -108,14 +108,16 @@ def _kinds(experiences: QuerySet[Experience], rule: Order) -> dict[int, str | in
     """Return the kind of each group that the `rarity` rule counts by; empty for the other rules."""
     if rule.name != "rarity":
         return {}
-    return dict(experiences.values_list("group", KINDS[rule.by]).distinct())
+    return dict(experiences.values_list("group", KINDS[rule.count_by]).distinct())
 
 
 def _learned(run: Run, rule: Rarity) -> dict[str | int, int]:
     """Return, by kind, how many groups the newest steps took, each use counted."""
     recent = run.steps.filter(state=TrainStep.State.COMMITTED, number__gt=run.step - rule.window)
     taken_experiences = Experience.objects.usual().filter(step_items__step__in=recent)
-    pairs = taken_experiences.values_list(KINDS[rule.by], "group", "step_items__step").distinct()
+    pairs = taken_experiences.values_list(
+        KINDS[rule.count_by], "group", "step_items__step"
+    ).distinct()
     return dict(Counter(kind for kind, *_ in pairs))
 
 
@@ -133,7 +135,7 @@ def groups_again(run: Run) -> list[int]:
     oldest = oldest_allowed(run.step // plan.sync_interval, plan.max_staleness)
     # No step that took a group was planned at a version older than the group's.
     since = oldest * plan.sync_interval
-    bounds = {"number": number, "most": plan.groups_again_per_step, "oldest": oldest}
+    bounds = {"number": number, "limit": plan.groups_again_per_step, "oldest": oldest}
     return taken_again(_trained(run, since), plan.reading.replay, **bounds, seed=plan.seed)
 
 

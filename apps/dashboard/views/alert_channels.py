@@ -127,7 +127,7 @@ def _page(
         "has_mail": bool(settings.EMAIL_HOST),
         "has_address": bool(settings.SITE_ADDRESS),
         "page": load_page(deliveries, request, size=SENT_SHOWN),
-        "most": MAX_ATTEMPTS,
+        "limit": MAX_ATTEMPTS,
     }
     return render(request, "dashboard/alert_channels.html", context, status=status)
 

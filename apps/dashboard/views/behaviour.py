@@ -59,8 +59,8 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
         "offered": offered,
         "chosen": chosen,
         "may_steer": may_steer(request, run),
-        "most": MAX_PAIRS,
-        "longest": MAX_REPLY_LENGTH,
+        "limit": MAX_PAIRS,
+        "max_length": MAX_REPLY_LENGTH,
     }
     if chosen is not None:
         sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]

@@ -93,7 +93,7 @@ def _page(
         "query": chart_query,
         "axes": AXES,
         "form": form,
-        "longest_name": MAX_NAME_LENGTH,
+        "max_name_length": MAX_NAME_LENGTH,
     }
     if is_open:
         steers = may_steer(request, run)

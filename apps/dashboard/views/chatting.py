@@ -177,9 +177,9 @@ def _page(
         "form": form,
         "knobs": knobs,
         "others": _offered_versions(run, version),
-        "longest": MAX_TEXT_LENGTH,
+        "max_length": MAX_TEXT_LENGTH,
         "coldest": COLDEST,
-        "most_tokens": MAX_TOKENS,
+        "max_tokens": MAX_TOKENS,
         "earlier": [
             (earlier_chat, first[earlier_chat.pk].prompt[-1]["content"])
             for earlier_chat in _newest(request, version)

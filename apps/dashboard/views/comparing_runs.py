@@ -87,7 +87,7 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "axes": AXES,
         "charts": drawn_charts(visible_runs),
         "addresses": ",".join(_address(run) for run in runs),
-        "most": MAX_RUNS,
+        "limit": MAX_RUNS,
         "finals": finals,
         "metrics": {name: METRICS[name] for name in recorded},
         "last": LAST,

@@ -134,9 +134,9 @@ def _comparison_context(request: SignedInRequest, run: Run, form: Asking | None)
         "measures": MEASURES,
         "why": MEASURES[measured.measure],
         "coldest": COLDEST,
-        "most_tokens": MAX_TOKENS,
-        "most_prompts": MAX_PROMPTS,
-        "longest": MAX_TEXT_LENGTH,
+        "max_tokens": MAX_TOKENS,
+        "max_prompts": MAX_PROMPTS,
+        "max_length": MAX_TEXT_LENGTH,
     }
 
 

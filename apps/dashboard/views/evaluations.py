@@ -42,7 +42,7 @@ NEWEST_KEPT = 24
 OLDER_KEPT = 200  # older versions are chosen by typing their numbers
 FORMS = ("ask", "schedule", "arena")
 MAX_QUESTION_LENGTH = 200  # characters
-FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
+FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "correct_threshold", "people")
 OF_SCHEDULES = (*FIELDS, "every", "unit")
 
 
@@ -121,7 +121,7 @@ def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
         _require_taskset(run, questions.taskset)
         versions = None if is_bench else _numbers(request.POST)
         evaluations = evaluate_several(
-            run, versions, questions, request.user, again=bool(request.POST.get("again"))
+            run, versions, questions, request.user, force=bool(request.POST.get("force"))
         )
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "The evaluation was not started", "ask")

@@ -29,4 +29,4 @@ def list_search_options(request: SignedInRequest) -> HttpResponse:
 def _search_context(request: SignedInRequest) -> dict:
     words = request.GET.get("words", "")[:MAX_QUERY_LENGTH]
     sections = find_by_words(request, words, request.GET.get("run", ""))
-    return {"words": words, "sections": sections, "longest": MAX_QUERY_LENGTH}
+    return {"words": words, "sections": sections, "max_length": MAX_QUERY_LENGTH}

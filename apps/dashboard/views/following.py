@@ -53,7 +53,7 @@ def follow_rollout(request: SignedInRequest, rollout: int) -> HttpResponse:
         else build_transcript(shown_rollout, typed_in(shown_rollout)),
         "episode": shown_rollout.episodes.order_by("-fence").first(),
         "may_act": shown_rollout.run_id in runs_steered_by(request.user, [shown_rollout.run]),
-        "longest": MAX_TEXT_LENGTH,
+        "max_length": MAX_TEXT_LENGTH,
     }
     return render(request, "dashboard/following.html", context)
 

@@ -41,7 +41,7 @@ class Upload(forms.Form):
     taskset = forms.ChoiceField(required=False)
     leave_out = forms.BooleanField(required=False)
     layout = forms.ChoiceField(required=False)
-    at_least = forms.FloatField(required=False)
+    min_rating = forms.FloatField(required=False)
     file = forms.FileField(
         error_messages={"required": "Choose a file.", "empty": "The file is empty."}
     )
@@ -82,7 +82,7 @@ class Upload(forms.Form):
     def stored_file(self) -> Iterator[LessonFile]:
         """Yield the file where a child can read it, for as long as the block lasts."""
         columns = LessonColumns(
-            layout=self.cleaned_data["layout"], at_least=self.cleaned_data["at_least"]
+            layout=self.cleaned_data["layout"], min_rating=self.cleaned_data["min_rating"]
         )
         with keep_upload(self.cleaned_data["file"]) as path:
             yield LessonFile(path, self.cleaned_data["kind"], columns)
@@ -105,7 +105,7 @@ def import_page(request: SignedInRequest, project: str) -> HttpResponse:
         "project": own_project,
         "form": form,
         "suffixes": ",".join(ALL_SUFFIXES),
-        "most": MAX_COUNTED,
+        "limit": MAX_COUNTED,
         "tasksets": list(own_project.tasksets.values_list("slug", flat=True)),
     }
     status = 200

@@ -43,7 +43,7 @@ def show_live_wall(request: SignedInRequest) -> HttpResponse:
         "runs": offered,
         "chosen": chosen,
         "cards": cards,
-        "most_cards": CARDS,
+        "max_cards": CARDS,
         "over": _all_over_message(runs),
     }
     return render(request, "dashboard/live.html", context)

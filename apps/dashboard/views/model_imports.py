@@ -120,7 +120,7 @@ def show_add_model(request: SignedInRequest) -> HttpResponse:
         "named": CATALOGUE.values(),
         "listed": listed_models(),
         "piece_bytes": PIECE_BYTES,
-        "most_bytes": MAX_BYTES,
+        "max_bytes": MAX_BYTES,
     }
     status = 422 if form.errors else 200
     return render(request, "dashboard/model_add.html", context, status=status)

@@ -213,8 +213,8 @@ def _context(request: SignedInRequest, project: Project, form: RunForm, posted: 
         "against_said": posted.get("against") or posted.get("like", ""),
         "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
         "earlier": earlier[:EARLIER_SHOWN],
-        "longest_slug": MAX_SLUG_LENGTH,
-        "longest_title": MAX_TITLE_LENGTH,
+        "max_slug_length": MAX_SLUG_LENGTH,
+        "max_title_length": MAX_TITLE_LENGTH,
     }
 
 

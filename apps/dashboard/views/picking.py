@@ -65,7 +65,7 @@ def pick_from_project(request: SignedInRequest, project: str, slug: str) -> Http
         "counts": _counts(run, picked),
         "wrong": wrong,
         "may_steer": True,
-        "most": MAX_SELECTED,
+        "limit": MAX_SELECTED,
         "is_cut": bool(request.POST.get("all")) and len(picked) == MAX_SELECTED,
         "reason": request.POST.get("reason", ""),
         "rewards": request.POST.get("rewards", _own_rewards(run)),

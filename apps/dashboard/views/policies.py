@@ -159,9 +159,9 @@ def _prompt_context(request: SignedInRequest, policy: Policy, form: Question | N
     return {
         "trial": trial,
         "prompt_form": form or Question(initial=initial_prompt(trial)),
-        "longest_prompt": MAX_TEXT_LENGTH,
+        "max_prompt_length": MAX_TEXT_LENGTH,
         "coldest": COLDEST,
-        "most_tokens": MAX_TOKENS,
+        "max_tokens": MAX_TOKENS,
     }
 
 

@@ -84,7 +84,7 @@ class InvitationForm(forms.Form):
         initial=Membership.Role.RATER,
         label="Role",
     )
-    most_uses = forms.IntegerField(
+    max_uses = forms.IntegerField(
         min_value=1, max_value=MAX_INVITATION_USES, initial=1, label="People who can join"
     )
     days = forms.TypedChoiceField(choices=DAYS, coerce=int, initial=7, label="Expires after")
@@ -314,7 +314,7 @@ def invite(request: SignedInRequest, project: str) -> HttpResponse:
     data = form.cleaned_data
     if data["emails"]:
         return _invite_by_mail(request, owned_project, data)
-    invitation, link = _invitation(request, owned_project, data, data["most_uses"], data["note"])
+    invitation, link = _invitation(request, owned_project, data, data["max_uses"], data["note"])
     return _page(request, owned_project, fresh=invitation, link=link)
 
 
@@ -334,12 +334,12 @@ def _invite_by_mail(request: SignedInRequest, project: Project, data: dict) -> H
 
 
 def _invitation(
-    request: SignedInRequest, project: Project, data: dict, most_uses: int, note: str
+    request: SignedInRequest, project: Project, data: dict, max_uses: int, note: str
 ) -> tuple[Invitation, str]:
     """Create an invitation; return it and its link."""
     lifetime = timedelta(days=data["days"])
     invitation, secret = Invitation.create(
-        project, data["role"], lifetime, request.user, most_uses, note
+        project, data["role"], lifetime, request.user, max_uses, note
     )
     return invitation, request.build_absolute_uri(reverse("invitation", args=[secret]))
 
@@ -430,7 +430,7 @@ def _page(
         "page": page,
         "words": words,
         "has_search": bool(words or page.newer or page.older),
-        "longest_search": MAX_SEARCH_LENGTH,
+        "max_search_length": MAX_SEARCH_LENGTH,
         "resettable": set(
             password_resets.resettable(request.user, page_users).values_list("pk", flat=True)
         ),

@@ -31,7 +31,7 @@ SETS_SHOWN = 20
 ROLLOUTS_OF_A_GROUP = 16  # shown
 DOMAINS_OFFERED = 50
 MAX_DIGITS = 18  # longest id in the URL
-FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "most")
+FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "limit")
 # Views in the URL: the largest changes, those with one outcome, or groups.
 FATES = {
     "higher": "higher",
@@ -54,7 +54,7 @@ def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpRespons
         try:
             values = {name: text for name in FIELDS if (text := posted.get(name, "").strip())}
             chosen = Chosen.read(
-                values | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
+                values | ({"groups": sorted(list_evidence_groups(suspicion))} if suspicion else {})
             )
             rescoring = _start_rescoring(request, run, chosen, suspicion)
             return redirect("run-rescoring", project, slug, rescoring.pk)
@@ -196,7 +196,7 @@ def _scorers_as_yaml(run: Run) -> str:
 
 def _fields(run: Run, values: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
     """Return the values, errors and choices of the filter's fields."""
-    defaults = {"most": Chosen().most}
+    defaults = {"limit": Chosen().limit}
     fields: dict[str, dict[str, Any]] = {
         name: {"value": values.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
         for name in FIELDS

@@ -73,7 +73,7 @@ def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
         "scorers": [choice.scorer for choice in run.settings.rewards],
         "stops": STOPS,
         "tasksets": run.settings.taskset_names,
-        "most": MAX_PICKED,
+        "limit": MAX_PICKED,
     }
     return render(request, "dashboard/rollouts.html", context)
 

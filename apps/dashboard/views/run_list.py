@@ -103,7 +103,7 @@ def _labels(request: SignedInRequest, run: Run, tags: str, notes: str) -> dict:
         "notes": notes,
         "may_steer": may_steer(request, run),
         "is_open": sees_judgements(request.user, run),
-        "longest": labelling.MAX_NOTES_LENGTH,
+        "max_length": labelling.MAX_NOTES_LENGTH,
     }
 
 

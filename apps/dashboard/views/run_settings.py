@@ -131,7 +131,7 @@ def _page(
         "is_open": is_open,
         "changes": [_visible_change(event, steers, is_open) for event in page.rows],
         "reason": request.POST.get("reason", ""),
-        "longest_reason": MAX_REASON_LENGTH,
+        "max_reason_length": MAX_REASON_LENGTH,
     }
     return render(request, "dashboard/run_settings.html", context, status=status)
 

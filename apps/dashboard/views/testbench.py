@@ -259,7 +259,7 @@ def _page(
         "groups": offered(project, str(form["scorer"].value() or "")),
         "tasksets": project.tasksets.order_by("-pk").values_list("slug", flat=True)[:SETS_OFFERED],
         "has_room": len(form.replies) < MAX_REPLIES,
-        "most_replies": MAX_REPLIES,
+        "max_replies": MAX_REPLIES,
         "cases": regression_cases.count(),
         "differ": regression_cases.filter(holds=False).count(),
         "trials": project.trials.select_related("by")[:TRIALS_SHOWN],
@@ -281,7 +281,7 @@ def _trial_context(
         ],
         "judges_alone": judges_alone(trial.scorer),
         "asks": asks,
-        "longest_note": MAX_NOTE_LENGTH,
+        "max_note_length": MAX_NOTE_LENGTH,
     }
 
 
@@ -314,7 +314,7 @@ def _cases_context(request: SignedInRequest, project: Project) -> dict[str, Any]
         "only": only,
         "cases": regression_cases.count(),
         "differ": regression_cases.filter(holds=False).count(),
-        "most": MAX_CASES,
+        "limit": MAX_CASES,
         "check": check,
         "command": f"manage.py score --regress {project.slug}",
         "here": reverse("test-bench-cases", args=[project.slug]),

@@ -233,10 +233,10 @@ def _unapplied(body: dict, run: Run) -> tuple[str, ...]:
     return tuple(name for name, value in of_run.items() if body.get(name, value) != value)
 
 
-def _whole_number(body: dict, name: str, usual: int, least: int, greatest: int) -> int:
+def _whole_number(body: dict, name: str, usual: int, minimum: int, maximum: int) -> int:
     value = body.get(name, usual)
-    if type(value) is not int or not least <= value <= greatest:
-        raise refuse_field(name, f"must be a whole number from {least} to {greatest}")
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise refuse_field(name, f"must be a whole number from {minimum} to {maximum}")
     return value
 
 

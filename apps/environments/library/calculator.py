@@ -26,7 +26,7 @@ class Calculator:
     """A sum of products too long for mental arithmetic.
 
     `calc(12*34)` is answered by the tool; `answer 5` ends the episode and earns 1 if right.
-    Options: `terms` (how many products), `most` (the largest factor).
+    Options: `terms` (how many products), `max_factor` (the largest factor).
     """
 
     title: ClassVar = "Calculator"
@@ -37,7 +37,7 @@ class Calculator:
 
     def reset(self, seed: int, options: dict) -> Observation:
         terms = options.get("terms", 2)
-        largest = options.get("most", 99)
+        largest = options.get("max_factor", 99)
         if not (
             isinstance(terms, int)
             and 1 <= terms <= 8

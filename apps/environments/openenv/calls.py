@@ -57,7 +57,7 @@ async def _call_tool(guest: OpenEnvClient, params: dict) -> dict:
     try:
         return await _play_once(guest, lambda play: rpc.call_tool(play, params))
     except sessions.NoRoom as full:
-        room = {"active_sessions": full.active, "max_sessions": full.most}
+        room = {"active_sessions": full.active, "max_sessions": full.limit}
         raise rpc.RpcError(rpc.SERVER_ERROR, str(full), room) from None
 
 

@@ -23,7 +23,7 @@ class NoRoom(Exception):
 
     def __init__(self, active: int, limit: int) -> None:
         self.active = active
-        self.most = limit
+        self.limit = limit
         super().__init__(f"Server at capacity: {active}/{limit} sessions active")
 
 

@@ -136,7 +136,7 @@ class Connection:
             )
         except sessions.NoRoom as full:
             refusal = speaks.refusal(
-                CAPACITY_REACHED, str(full), active_sessions=full.active, max_sessions=full.most
+                CAPACITY_REACHED, str(full), active_sessions=full.active, max_sessions=full.limit
             )
             raise SessionEnded(str(full), last_message=refusal) from None
         except DEAD_DATABASE:

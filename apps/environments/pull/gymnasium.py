@@ -62,8 +62,8 @@ class Gymnasium:
             action = self._action(text)
         except ValueError as why:
             # In some environments 0 would be better than any move.
-            least, _ = RANGES.get(family(self.name), (None, None))
-            return Step(no_action(why), least, False)
+            lowest, _ = RANGES.get(family(self.name), (None, None))
+            return Step(no_action(why), lowest, False)
         observation, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
         return Step(

@@ -73,7 +73,7 @@ def watch_alarms() -> None:
 
 def under(metrics: dict, trust: Trust | None) -> str:
     """Return which metrics are below their threshold, as text; empty with too few labels."""
-    if trust is None or metrics["labels"] < trust.least:
+    if trust is None or metrics["labels"] < trust.min_labels:
         return ""
     return "; ".join(
         f"{words} {metric['value']:.2f}{_interval(metric)}, target {getattr(trust, field):.2f}"

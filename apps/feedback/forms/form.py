@@ -61,8 +61,8 @@ class Form(ABC):
     summary: str = ""  # what an answer says, for lists of forms
     options: type[FormOptions] = FormOptions
     version: int = 1
-    fewest: ClassVar[int] = 1  # the fewest rollouts of an item
-    most: ClassVar[int] = 1
+    min_rollouts: ClassVar[int] = 1  # the fewest rollouts of an item
+    max_rollouts: ClassVar[int] = 1
 
     def parse(
         self,
@@ -99,9 +99,11 @@ class Form(ABC):
         return answer
 
     def _check(self, shown: Sequence[int]) -> None:
-        if not self.fewest <= len(shown) <= self.most or len(set(shown)) < len(shown):
+        if not self.min_rollouts <= len(shown) <= self.max_rollouts or len(set(shown)) < len(shown):
             right = (
-                f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
+                f"{self.min_rollouts}"
+                if self.min_rollouts == self.max_rollouts
+                else f"{self.min_rollouts} to {self.max_rollouts}"
             )
             raise ValueError(f"{self.name} needs {right} different rollouts, not {list(shown)}")
 

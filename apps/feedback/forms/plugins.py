@@ -29,7 +29,7 @@ MISSING = '<p class="field-error">This rating form is not installed. Skip the it
 class PluginForm(Form):
     """A plugin's form under its name in this installation; an error costs only one answer."""
 
-    fewest = most = 1
+    min_rollouts = max_rollouts = 1
 
     def __init__(self, name: str, inner: Form, module: ModuleType) -> None:
         self.name = name
@@ -97,7 +97,7 @@ class MissingForm(Form):
     """A form that is not installed (any more): it refuses answers, and gives no values."""
 
     fields = frozenset()
-    most = 64
+    max_rollouts = 64
     asks = "This rating form is missing"
 
     def __init__(self, name: str, why: str) -> None:
@@ -136,8 +136,8 @@ def _problems_of_form(form: Form) -> Iterator[str]:
         yield "asks is empty: it is the question to the rater"
     if not isinstance(getattr(form, "fields", None), frozenset) or not form.fields:
         yield "fields must be a frozenset of the names that an answer has"
-    if (form.fewest, form.most) != (1, 1):
-        yield "fewest and most must be 1: forms of plugins judge one reply"
+    if (form.min_rollouts, form.max_rollouts) != (1, 1):
+        yield "min_rollouts and max_rollouts must be 1: forms of plugins judge one reply"
     try:
         if not isinstance(form.template, Template):
             yield "template must not be set: write item.html"

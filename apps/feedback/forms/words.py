@@ -18,16 +18,16 @@ def words(
     field: str,
     problems: dict[str, str],
     *,
-    longest: int = MAX_TEXT_LENGTH,
+    max_length: int = MAX_TEXT_LENGTH,
     needed: bool = False,
 ) -> str:
-    """Return `raw` as storable text of at most `longest` characters; with `needed`, not empty."""
+    """Return `raw` as storable text of up to `max_length` characters; with `needed`, not empty."""
     if not isinstance(raw, str):
         problems[field] = "must be text"
         return ""
     text = storable(raw)
-    if len(text) > longest:
-        problems[field] = f"has {len(text):,} characters; the maximum is {longest:,}"
+    if len(text) > max_length:
+        problems[field] = f"has {len(text):,} characters; the maximum is {max_length:,}"
     elif needed and not text.strip():
         problems[field] = "must not be empty"
     return text

@@ -159,7 +159,7 @@ class RatingReward(models.Model):
 def rating_counts(run_id: int) -> dict[str, int]:
     """Return the counts of the run's newest ratings by kind of rater.
 
-    `looked_at` is how many were read, `most` at most.
+    `looked_at` is how many were read, at most `limit`.
     """
     newest = (
         Rating.objects.filter(run=run_id, is_withdrawn=False)
@@ -172,4 +172,4 @@ def rating_counts(run_id: int) -> dict[str, int]:
         simulated=Count("pk", filter=Q(rater__is_simulated=True)),
         late=Count("pk", filter=Q(is_late=True)),
     )
-    return {**counted, "most": MAX_COUNTED}
+    return {**counted, "limit": MAX_COUNTED}

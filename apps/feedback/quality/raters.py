@@ -101,7 +101,7 @@ class RaterMetrics:
     bias: float | None
     noise: float | None
     unclaimed: int
-    most_a_minute: int
+    max_per_minute: int
 
 
 def measure_pace(decisions: Sequence[Decision]) -> Pace:
@@ -164,11 +164,11 @@ def _metrics(
         quality.bias.get(rater),
         None if variance is None else variance**0.5,
         sum(not decision.is_claimed for decision in decisions),
-        most_a_minute([decision.at for decision in decisions]),
+        max_per_minute([decision.at for decision in decisions]),
     )
 
 
-def most_a_minute(times: Iterable[float]) -> int:
+def max_per_minute(times: Iterable[float]) -> int:
     """Return the largest number of decisions, at `times` in seconds, within any 60 seconds."""
     largest = 0
     first = 0

@@ -109,7 +109,7 @@ def count_due_decisions(run: Run, tried: int = 0) -> int | None:
     if section is None or section.kind != KIND or run.settings.replay:
         return None
     last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"] or 0
-    threshold = max(section.head_from, GROWTH * max(last, tried))
+    threshold = max(section.head_min_ratings, GROWTH * max(last, tried))
     if (
         list_learned_ratings(run).count() < threshold
     ):  # learnable decisions are a part of all decisions

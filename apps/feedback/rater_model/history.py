@@ -26,17 +26,17 @@ Series = dict[str, list]
 
 @dataclass(frozen=True)
 class RatingCounts:
-    """The number of people's decisions and of predicted rewards; both are counted up to `most`."""
+    """The number of people's decisions and of predicted rewards; both are counted up to `limit`."""
 
     decisions: int
     planned: int | None
     filled: int
-    most: int = MAX_COUNTED
+    limit: int = MAX_COUNTED
 
     @property
     def share(self) -> float | None:
         """Return decisions per prediction; None without any, or with more than are counted."""
-        return self.decisions / self.filled if 0 < self.filled < self.most else None
+        return self.decisions / self.filled if 0 < self.filled < self.limit else None
 
 
 def spent(run: Run) -> RatingCounts:

@@ -71,10 +71,10 @@ def rewards_by(state: LearnerState, run: Run, rollouts: Sequence[int]) -> list[R
     """
     section = run.settings.people.rater_model
     assert section is not None  # the run has a rater model
-    if state.learner.decisions < section.at_least:
+    if state.learner.decisions < section.min_ratings:
         reason = (
             f"the rater model has learned {state.learner.decisions} ratings; it needs"
-            f" {section.at_least}"
+            f" {section.min_ratings}"
         )
         return [_missing(rollout, reason) for rollout in rollouts]
     predictions = predicted(run, state, rollouts)

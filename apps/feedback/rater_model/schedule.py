@@ -28,9 +28,11 @@ def read_schedule(plan: RunConfig) -> Schedule:
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
     """Return the decisions due after this number of groups."""
     schedule = read_schedule(plan)
-    decisions = _decisions_due(groups, schedule.decisions, first_share(plan), plan, schedule.until)
+    decisions = _decisions_due(
+        groups, schedule.decisions, first_share(plan), plan, schedule.end_share
+    )
     rewrites = _decisions_due(
-        groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until
+        groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_end_share
     )
     return Due(decisions, min(rewrites, decisions))
 
@@ -39,7 +41,8 @@ def first_share(plan: RunConfig) -> int:
     """Return the decisions due before the first step, at most those that its replies allow."""
     schedule = read_schedule(plan)
     planned = min(
-        schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
+        schedule.decisions,
+        max(round(schedule.initial_share * schedule.decisions), schedule.min_initial_ratings),
     )
     return min(planned, first_groups(plan) * most_per_group(plan))
 
@@ -65,14 +68,14 @@ def _first_rewrites(plan: RunConfig) -> int:
     return round(schedule.rewrites * first_share(plan) / schedule.decisions)
 
 
-def _decisions_due(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
+def _decisions_due(groups: int, total: int, first: int, plan: RunConfig, end_share: float) -> int:
     """Return the decisions due after this number of groups.
 
-    The first share falls within the groups before the first step, the rest up to share `until` of
-    the run's groups.
+    The first share falls within the groups before the first step, the rest up to `end_share` of the
+    run's groups.
     """
     start = first_groups(plan)
-    end = Fraction(until).limit_denominator(10_000) * plan.steps * plan.groups_per_step
+    end = Fraction(end_share).limit_denominator(10_000) * plan.steps * plan.groups_per_step
     if groups <= start:
         return first * groups // start
     if groups >= end:

@@ -90,14 +90,14 @@ def why_not_guessable(scorer: str) -> str:
 
 
 def list_unguessed_tasks(
-    taskset: Taskset, policy: Policy, again: bool, limit: int | None
+    taskset: Taskset, policy: Policy, force: bool, limit: int | None
 ) -> list[int]:
     """Return the ids of the tasks that this policy has not guessed yet; with `again`, of all.
 
     Tasks of several turns are not guessed.
     """
     tasks = taskset.tasks.filter(follow_ups=[]).order_by("index")
-    if not again:
+    if not force:
         tasks = tasks.exclude(guesses__policy=policy)
     return list(tasks.values_list("pk", flat=True)[:limit])
 

@@ -67,7 +67,7 @@ def release_slot(request: SignedInRequest, document: dict, slot: int) -> HttpRes
 def skip_slot(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Skip the item with a reason, for the slot's holder; it goes to others."""
     problems: dict[str, str] = {}
-    reason = words(document.get("reason", ""), "reason", problems, longest=300)
+    reason = words(document.get("reason", ""), "reason", problems, max_length=300)
     if problems:
         raise BadAnswer(problems)
     skip(request.user, slot, whole_in(document, "fence"), reason)

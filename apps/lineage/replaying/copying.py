@@ -115,7 +115,7 @@ class _Copy:
         assert plan is not None  # the run is a replay
         after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
         steps = self.source.steps.filter(
-            state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until
+            state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.last_step
         )
         return list(steps.order_by("number"))
 

@@ -56,7 +56,7 @@ class Proposal:
     rescoring: Rescoring | None = None
 
     @property
-    def until(self) -> int:
+    def last_step(self) -> int:
         return self.beginning.version.step + self.steps
 
     @cached_property
@@ -70,7 +70,7 @@ class Proposal:
         items = StepItem.objects.filter(
             step__run=self.run,
             step__number__gt=self.beginning.version.step,
-            step__number__lte=self.until,
+            step__number__lte=self.last_step,
             experience__kind="usual",
         )
         rescored_groups = self.rescoring.items.values("group")
@@ -220,7 +220,7 @@ def create_replay(proposal: Proposal, slug: str, title: str, by: User | None = N
     replay = Replay(
         run=run.slug,
         version=version.version,
-        until=proposal.until,
+        last_step=proposal.last_step,
         without_raters=proposal.raters,
         without_tasks=proposal.tasks,
         rescoring=proposal.rescoring and proposal.rescoring.pk,
@@ -268,7 +268,10 @@ def _greatest_staleness(run: Run) -> int:
         step__run=run, step__state=TrainStep.State.COMMITTED, experience__kind="usual"
     )
     return (
-        items.aggregate(most=Max(F("step__version") - F("experience__weight_version")))["most"] or 0
+        items.aggregate(max_staleness=Max(F("step__version") - F("experience__weight_version")))[
+            "max_staleness"
+        ]
+        or 0
     )
 
 

@@ -193,19 +193,21 @@ def _surplus(group: Sequence[float], sample: Callable[[list[int], int], list[int
     return set(sample(below, extra)) if extra > 0 else set()
 
 
-def best(groups: Groups, *, keep: int = 1, at_least: float | None = None) -> Advantages:
+def best(groups: Groups, *, keep: int = 1, min_reward: float | None = None) -> Advantages:
     """Return 1 for the best `keep` rollouts of each group and 0 for the others (RAFT).
 
-    RAFT, arXiv 2304.06767, §3.1. A rollout with a reward below `at_least` is not among the best; a
-    group where none reaches it is dropped. Of equal rewards the earlier rollout is taken. A group
-    of one: 1. An all-equal group: its first `keep`.
+    RAFT, arXiv 2304.06767, §3.1. A rollout with a reward below `min_reward` is not among the best;
+    a group where none reaches it is dropped. Of equal rewards the earlier rollout is taken. A
+    group of one: 1. An all-equal group: its first `keep`.
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, not {keep}")
     advantages: Advantages = []
     for group in map(check_rewards, groups):
         enough = [
-            place for place, reward in enumerate(group) if at_least is None or reward >= at_least
+            place
+            for place, reward in enumerate(group)
+            if min_reward is None or reward >= min_reward
         ]
         chosen = set(sorted(enough, key=lambda place: -group[place])[:keep])
         advantages.append(

@@ -23,7 +23,7 @@ STAGES = (BATCH, EXPERIENCES)
 
 
 class Options(OperatorOptions):
-    above: float = Field(
+    threshold: float = Field(
         0.0,
         ge=0,
         allow_inf_nan=False,
@@ -32,12 +32,12 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    return sift(samples, lambda sample: _why_not(sample.known_advantage, options.above))
+    return sift(samples, lambda sample: _why_not(sample.known_advantage, options.threshold))
 
 
-def _why_not(advantage: float, above: float) -> str:
+def _why_not(advantage: float, threshold: float) -> str:
     return (
-        f"the absolute advantage {advantage:.4g} is not above {above:g}"
-        if abs(advantage) <= above
+        f"the absolute advantage {advantage:.4g} is not above {threshold:g}"
+        if abs(advantage) <= threshold
         else ""
     )

@@ -2,7 +2,7 @@
 
     normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
     step around 0
-    clip        max(−most, min(most, A)), after that
+    clip        max(−max_advantage, min(max_advantage, A)), after that
 
 Dividing by one number keeps which answer is better than the mean of its group; nothing is taken
 away, or groups would be pushed for what others earned.
@@ -25,7 +25,7 @@ class Options(OperatorOptions):
     normalise: bool = Field(
         False, description="Divide advantages by their root mean square over the step."
     )
-    most: float | None = Field(
+    max_advantage: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
@@ -34,14 +34,14 @@ class Options(OperatorOptions):
 
     @model_validator(mode="after")
     def _does_something(self) -> "Options":
-        if not self.normalise and self.most is None:
-            raise ValueError("set `normalise: true`, `most`, or both")
+        if not self.normalise and self.max_advantage is None:
+            raise ValueError("set `normalise: true`, `max_advantage`, or both")
         return self
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     divisor = _root_mean_square(samples) + EXACT if options.normalise else 1.0
-    bound = math.inf if options.most is None else options.most
+    bound = math.inf if options.max_advantage is None else options.max_advantage
     return Sifted(
         [
             replace(sample, advantage=max(-bound, min(bound, sample.known_advantage / divisor)))

@@ -17,13 +17,13 @@ PEOPLE = "people"
 
 
 class Options(OperatorOptions):
-    by: str = Field(
+    operand: str = Field(
         max_length=60,
         description=(
             "Name of a scorer, `people` for people's ratings, or `tokens` for the length."
         ),
     )
-    do: Literal["add", "subtract", "multiply", "divide"] = Field(
+    operation: Literal["add", "subtract", "multiply", "divide"] = Field(
         "add", description="How weight × that number is applied to the reward."
     )
     weight: float = Field(1.0, allow_inf_nan=False, description="Weight of the number.")
@@ -38,16 +38,16 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _with_new_reward(sample: Sample, options: Options) -> Sample:
-    number = _number(sample, options.by)
-    if number is None or (options.do == "divide" and options.weight * number == 0):
+    number = _number(sample, options.operand)
+    if number is None or (options.operation == "divide" and options.weight * number == 0):
         return sample
-    return replace(sample, reward=DOES[options.do](sample.reward, options.weight * number))
+    return replace(sample, reward=DOES[options.operation](sample.reward, options.weight * number))
 
 
-def _number(sample: Sample, by: str) -> float | None:
-    if by == TOKENS:
+def _number(sample: Sample, operand: str) -> float | None:
+    if operand == TOKENS:
         return float(sample.tokens)
-    return sample.by_people if by == PEOPLE else sample.by_scorer.get(by)
+    return sample.by_people if operand == PEOPLE else sample.by_scorer.get(operand)
 
 
 DOES = {

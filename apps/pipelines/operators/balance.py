@@ -1,14 +1,14 @@
 """Thins out groups of a kind that the newest ones have too much of: domain, length or success.
 
     a_k    share of band k among the last `window` groups that came here
-    level  m with  m / Σ_j min(a_j, m) = most  (the largest band brought down to `most`), or min_j
-    a_j where that is out of reach
-    chance of a group of band k to stay:  max(least, min(1, m / a_k))
+    level  m with  m / Σ_j min(a_j, m) = max_share  (the largest band brought down to
+    `max_share`), or min_j a_j where that is out of reach
+    chance of a group of band k to stay:  max(min_keep_probability, min(1, m / a_k))
 
 Whether it stays is drawn from its number and the seed, against groups that were closed before it
 was judged: a second try decides alike. What is left out was sampled and judged for nothing, up to 1
-/ `least` groups for one; where the mix of tasks alone is to change, the selection `mixture` costs
-nothing.
+/ `min_keep_probability` groups for one; where the mix of tasks alone is to change, the
+selection `mixture` costs nothing.
 
 What it does to what is learned: by domain it changes the mix of tasks, and the gradient is that of
 the new mix. By length or success it chooses groups by what the policy itself did, so the gradient
@@ -38,17 +38,17 @@ EXACT = 1e-9
 
 
 class Options(OperatorOptions):
-    by: Literal["domain", "length", "success"] = Field(
+    attribute: Literal["domain", "length", "success"] = Field(
         "domain",
         description=(
             "Property to balance: the task's domain, mean tokens (in powers of two) or mean "
             "success (in fifths)."
         ),
     )
-    most: float = Field(
+    max_share: float = Field(
         0.5, gt=0, lt=1, description="Maximum share of recent groups that one band may have."
     )
-    least: float = Field(
+    min_keep_probability: float = Field(
         0.25,
         ge=0.01,
         le=1,
@@ -57,16 +57,16 @@ class Options(OperatorOptions):
     window: int = Field(
         200, ge=10, le=1_000, description="Number of previous groups to compare with."
     )
-    fewest: int = Field(
+    min_groups: int = Field(
         50, ge=10, le=1_000, description="If there are fewer previous groups, keep all."
     )
     seed: int = Field(0, ge=0, description="Seed for the random choice of kept groups.")
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
-        if self.fewest > self.window:
+        if self.min_groups > self.window:
             raise ValueError(
-                f"fewest ({self.fewest}) must not be greater than window ({self.window})"
+                f"min_groups ({self.min_groups}) must not be greater than window ({self.window})"
             )
         return self
 
@@ -77,10 +77,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(sample: Sample, options: Options) -> str:
     before = sample.recent.before[: options.window] if sample.recent else ()
-    if sample.recent is None or len(before) < options.fewest:
+    if sample.recent is None or len(before) < options.min_groups:
         return ""
-    counts = Counter(choose_band(metrics, options.by) for metrics in before)
-    band = choose_band(sample.recent.own, options.by)
+    counts = Counter(choose_band(metrics, options.attribute) for metrics in before)
+    band = choose_band(sample.recent.own, options.attribute)
     shares = {name: count / len(before) for name, count in counts.items()}
     chance = keep_probability(band, shares, options)
     if draw_uniform(sample.group, options) < chance:
@@ -91,10 +91,10 @@ def _why_not(sample: Sample, options: Options) -> str:
     )
 
 
-def choose_band(metrics: GroupMetrics, by: str) -> str:
-    if by == "domain":
+def choose_band(metrics: GroupMetrics, attribute: str) -> str:
+    if attribute == "domain":
         return f"domain {metrics.domain!r}" if metrics.domain else "no domain"
-    if by == "length":
+    if attribute == "length":
         low = 1 << max(0, int(metrics.tokens).bit_length() - 1)
         return f"length {low} to {2 * low - 1}"
     fifth = min(BANDS - 1, int(metrics.success * BANDS))
@@ -105,7 +105,10 @@ def keep_probability(band: str, shares: Mapping[str, float], options: Options) -
     """Return the probability that a group of this band is kept; 1 for a band not seen before."""
     if band not in shares:
         return 1.0
-    return max(options.least, min(1.0, level(shares.values(), options.most) / shares[band]))
+    return max(
+        options.min_keep_probability,
+        min(1.0, level(shares.values(), options.max_share) / shares[band]),
+    )
 
 
 def level(shares: Iterable[float], max_share: float) -> float:
@@ -122,6 +125,6 @@ def level(shares: Iterable[float], max_share: float) -> float:
 
 
 def draw_uniform(group: int, options: Options) -> float:
-    """Return a fixed number from 0 to 1 for this group, seed and `by`."""
-    seed = f"{options.seed}:{options.by}:{group}".encode()
+    """Return a fixed number from 0 to 1 for this group, seed and `attribute`."""
+    seed = f"{options.seed}:{options.attribute}:{group}".encode()
     return int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest()) / 2**64

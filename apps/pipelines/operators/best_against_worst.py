@@ -30,7 +30,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return Sifted(list(samples), made=[pair for pair in pairs if pair is not None])
 
 
-def _pair(members: Sequence[Sample], least: float) -> Made | None:
+def _pair(members: Sequence[Sample], min_margin: float) -> Made | None:
     usable = [
         sample
         for sample in members
@@ -41,7 +41,7 @@ def _pair(members: Sequence[Sample], least: float) -> Made | None:
     best = max(usable, key=lambda sample: sample.reward)
     worst = min(usable, key=lambda sample: sample.reward)
     margin = best.reward - worst.reward
-    if margin < least - EXACT or best.text == worst.text:
+    if margin < min_margin - EXACT or best.text == worst.text:
         return None
     return Made(
         best, f"rewards {best.reward:.4g} and {worst.reward:.4g}", over=worst, margin=margin

@@ -33,7 +33,7 @@ class Options(OperatorOptions):
         allow_inf_nan=False,
         description="Minimum reward of such an answer. Null: the maximum reward.",
     )
-    most: int = Field(
+    max_answers: int = Field(
         4,
         ge=1,
         le=1_000,
@@ -55,7 +55,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
         number = next(number for number in count(1) if number not in answers)
         best = (
             _best_member(members, options.threshold, answers.values())
-            if number <= options.most
+            if number <= options.max_answers
             else None
         )
         if best is not None:
@@ -69,8 +69,8 @@ def _best_member(
 ) -> Sample | None:
     unmasked = [sample for sample in members if not sample.silent]
     highest = max((sample.reward for sample in unmasked), default=-math.inf)
-    least = members[0].full if threshold is None else threshold
-    if highest < least - EXACT or highest <= _mean(members) + EXACT:
+    min_reward = members[0].full if threshold is None else threshold
+    if highest < min_reward - EXACT or highest <= _mean(members) + EXACT:
         return None
     good = (
         sample

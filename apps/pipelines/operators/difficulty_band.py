@@ -18,7 +18,7 @@ ASKS = ("scales",)
 
 
 class Options(OperatorOptions):
-    by: str = Field(
+    scale: str = Field(
         "difficulty",
         min_length=1,
         max_length=60,
@@ -52,13 +52,13 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(sample: Sample, options: Options) -> str:
-    number = sample.scales.get(options.by, sample.meta.get(options.by))
+    number = sample.scales.get(options.scale, sample.meta.get(options.scale))
     if isinstance(number, bool) or not isinstance(number, int | float):
-        return f"the task has no number {options.by!r}" if options.unknown == "drop" else ""
+        return f"the task has no number {options.scale!r}" if options.unknown == "drop" else ""
     if options.low is not None and number < options.low:
-        return f"{options.by} is {number:g}, below {options.low:g}"
+        return f"{options.scale} is {number:g}, below {options.low:g}"
     return (
-        f"{options.by} is {number:g}, above {options.high:g}"
+        f"{options.scale} is {number:g}, above {options.high:g}"
         if options.high is not None and number > options.high
         else ""
     )

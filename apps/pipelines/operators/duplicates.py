@@ -37,7 +37,7 @@ _SHIFTS = _random.integers(0, PRIME, BANDS * ROWS, dtype=numpy.uint64)
 
 
 class Options(OperatorOptions):
-    likeness: float = Field(
+    similarity: float = Field(
         0.9,
         ge=0.5,
         le=1,
@@ -45,7 +45,7 @@ class Options(OperatorOptions):
             "Similarity from which an answer counts as a duplicate; 1 requires identical answers."
         ),
     )
-    n: int = Field(
+    ngram_size: int = Field(
         3,
         ge=1,
         le=20,
@@ -66,7 +66,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
     bands: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-    shingles = [hash_shingles(sample.text, options.n) for sample in members]
+    shingles = [hash_shingles(sample.text, options.ngram_size) for sample in members]
     reasons: dict[int, str] = {}
     for place, sample in enumerate(members):
         keys = _bands(shingles[place])
@@ -75,7 +75,7 @@ def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
             (
                 earlier
                 for earlier in near
-                if jaccard(shingles[place], shingles[earlier]) >= options.likeness
+                if jaccard(shingles[place], shingles[earlier]) >= options.similarity
             ),
             None,
         )
@@ -89,16 +89,17 @@ def _repeats(members: list[Sample], options: Options) -> dict[int, str]:
     return reasons
 
 
-def hash_shingles(text: str, n: int) -> frozenset[int]:
-    """Return the set of runs of `n` lower-case words, as numbers below PRIME; of a shorter text the
-    one run that it is.
+def hash_shingles(text: str, ngram_size: int) -> frozenset[int]:
+    """Return the set of runs of `ngram_size` lower-case words, as numbers below PRIME.
 
-    The marks that end sentences are no part of a word.
+    A shorter text is one run. The marks that end sentences are no part of a word.
     """
     plain = unicodedata.normalize("NFC", text).translate(ONE_SIGN).lower()
     words = [word.strip(MARKS) or word for word in iterate_words(plain)]
     words = [word for word in words if word not in SENTENCE_ENDS]
-    runs = [words[start : start + n] for start in range(max(1, len(words) - n + 1))]
+    runs = [
+        words[start : start + ngram_size] for start in range(max(1, len(words) - ngram_size + 1))
+    ]
     return frozenset(
         int.from_bytes(hashlib.blake2b("\0".join(run).encode(), digest_size=8).digest()) % PRIME
         for run in runs

@@ -22,7 +22,7 @@ class Options(OperatorOptions):
             "as a share of its maximum."
         ),
     )
-    right: float = Field(
+    correct_threshold: float = Field(
         0.5, allow_inf_nan=False, description="An answer is correct if its value is above this."
     )
 
@@ -43,7 +43,7 @@ def _why_not(members: list[Sample], options: Options) -> str:
             f"scorer {options.scorer!r} gave no reward to {values.count(None)} of the "
             f"{len(values)} answers"
         )
-    right = sum(value > options.right for value in values if value is not None)
+    right = sum(value > options.correct_threshold for value in values if value is not None)
     return (
         ""
         if 0 < right < len(values)

@@ -3,7 +3,7 @@
 Kimi k1.5 (arXiv 2501.12599, section 2.1) drops a task whose answer a model that may not reason gets
 right within N = 8 tries. The tries are those that `manage.py taskset guesses` made
 (apps.feedback.suspicions.guesses), of several policies the best guesser's. Choices among few
-answers are right by chance: `most` is for these.
+answers are right by chance: `max_guess_rate` is for these.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ ASKS = ("guessed",)
 
 
 class Options(OperatorOptions):
-    most: float = Field(
+    max_guess_rate: float = Field(
         0.0,
         ge=0,
         lt=1,
@@ -47,6 +47,6 @@ def _why_not(sample: Sample, options: Options) -> str:
     right, tries = sample.guessed
     return (
         f"the task was guessed correctly without reasoning in {right} of {tries} tries"
-        if right > options.most * tries
+        if right > options.max_guess_rate * tries
         else ""
     )

@@ -27,11 +27,13 @@ _MISREAD = re.compile(
 
 
 class Options(OperatorOptions):
-    most: float = Field(0.0, ge=0, le=1, description="Maximum share of broken characters.")
+    max_broken_share: float = Field(
+        0.0, ge=0, le=1, description="Maximum share of broken characters."
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    return sift(samples, lambda sample: _why_not(sample.text, options.most))
+    return sift(samples, lambda sample: _why_not(sample.text, options.max_broken_share))
 
 
 def _why_not(text: str, max_share: float) -> str:

@@ -19,7 +19,7 @@ STAGES = (GROUPS, EXPERIENCES, BATCH)
 
 
 class Options(OperatorOptions):
-    most: int = Field(
+    max_staleness: int = Field(
         0,
         ge=0,
         description=(
@@ -32,8 +32,8 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     return sift(
         samples,
         lambda sample: (
-            f"{sample.age} versions old, the maximum is {options.most}"
-            if sample.age > options.most
+            f"{sample.age} versions old, the maximum is {options.max_staleness}"
+            if sample.age > options.max_staleness
             else ""
         ),
     )

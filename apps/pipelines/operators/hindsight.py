@@ -21,7 +21,7 @@ EXACT = 1e-9
 
 
 class Options(OperatorOptions):
-    most: int = Field(
+    max_answers: int = Field(
         2,
         ge=1,
         le=1_000,
@@ -37,7 +37,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     rows = [
         row
         for members in group_samples(samples).values()
-        for row in _make_for_group(members, options.most)
+        for row in _make_for_group(members, options.max_answers)
     ]
     return Sifted(list(samples), made=rows)
 

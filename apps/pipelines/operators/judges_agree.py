@@ -11,7 +11,7 @@ FAMILY = "filter"
 
 class Options(OperatorOptions):
     scorers: tuple[str, ...] = Field(min_length=2, max_length=10, description="Scorers to compare.")
-    most: float = Field(
+    max_difference: float = Field(
         0.5,
         ge=0,
         allow_inf_nan=False,
@@ -41,6 +41,6 @@ def _why_not(sample: Sample, options: Options) -> str:
     gap = values[high] - values[low]
     parted = (
         f"{high} gives {values[high]:.3g}, {low} {values[low]:.3g}: the difference is above "
-        f"{options.most:g}"
+        f"{options.max_difference:g}"
     )
-    return parted if gap > options.most else ""
+    return parted if gap > options.max_difference else ""

@@ -17,7 +17,7 @@ class Options(OperatorOptions):
     scripts: tuple[str, ...] = Field(
         ("latin",), min_length=1, description="Unicode scripts: latin, cyrillic, cjk, arabic, …"
     )
-    at_least: float = Field(
+    min_share: float = Field(
         0.9, ge=0, le=1, description="Minimum share of the letters in these scripts."
     )
 
@@ -33,9 +33,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     The share is the value of the scorer `language`.
     """
     scripts = Scripts(scripts=options.scripts)
-    return sift(samples, lambda sample: _why_not(sample, scripts, options.at_least))
+    return sift(samples, lambda sample: _why_not(sample, scripts, options.min_share))
 
 
-def _why_not(sample: Sample, scripts: Scripts, at_least: float) -> str:
+def _why_not(sample: Sample, scripts: Scripts, min_share: float) -> str:
     verdict = score(RolloutView(sample.text), TaskView(), scripts)
-    return verdict.reason if verdict.value is not None and verdict.value < at_least else ""
+    return verdict.reason if verdict.value is not None and verdict.value < min_share else ""

@@ -19,8 +19,8 @@ STAGES = (EXPERIENCES, GROUPS, BATCH)
 
 
 class Options(OperatorOptions):
-    fewest: int = Field(1, ge=0, description="Minimum length of an answer in tokens.")
-    most: int | None = Field(
+    min_tokens: int = Field(1, ge=0, description="Minimum length of an answer in tokens.")
+    max_tokens: int | None = Field(
         None,
         ge=1,
         description="Maximum length of an answer in tokens. If empty, there is no maximum.",
@@ -28,8 +28,11 @@ class Options(OperatorOptions):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
-        if self.most is not None and self.fewest > self.most:
-            raise ValueError(f"fewest ({self.fewest}) must not be greater than most ({self.most})")
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens ({self.min_tokens}) must not be greater than max_tokens"
+                f" ({self.max_tokens})"
+            )
         return self
 
 
@@ -38,10 +41,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(tokens: int, options: Options) -> str:
-    if tokens < options.fewest:
-        return f"{tokens} tokens, fewer than {options.fewest}"
+    if tokens < options.min_tokens:
+        return f"{tokens} tokens, fewer than {options.min_tokens}"
     return (
-        f"{tokens} tokens, more than {options.most}"
-        if options.most is not None and tokens > options.most
+        f"{tokens} tokens, more than {options.max_tokens}"
+        if options.max_tokens is not None and tokens > options.max_tokens
         else ""
     )

@@ -12,8 +12,8 @@ STAGES = (TASKS,)
 
 
 class Options(OperatorOptions):
-    fewest: int = Field(1, ge=0, description="Minimum length of the prompt.")
-    most: int | None = Field(
+    min_length: int = Field(1, ge=0, description="Minimum length of the prompt.")
+    max_length: int | None = Field(
         None, ge=1, description="Maximum length of the prompt. If empty, there is no maximum."
     )
     unit: Literal["characters", "words"] = Field(
@@ -22,8 +22,11 @@ class Options(OperatorOptions):
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
-        if self.most is not None and self.fewest > self.most:
-            raise ValueError(f"fewest ({self.fewest}) must not be greater than most ({self.most})")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length ({self.min_length}) must not be greater than max_length"
+                f" ({self.max_length})"
+            )
         return self
 
 
@@ -33,8 +36,8 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(prompt: str, options: Options) -> str:
     count = len(prompt.split() if options.unit == "words" else prompt)
-    if count < options.fewest:
-        return f"the prompt has {count} {options.unit}, fewer than {options.fewest}"
-    if options.most is not None and count > options.most:
-        return f"the prompt has {count} {options.unit}, more than {options.most}"
+    if count < options.min_length:
+        return f"the prompt has {count} {options.unit}, fewer than {options.min_length}"
+    if options.max_length is not None and count > options.max_length:
+        return f"the prompt has {count} {options.unit}, more than {options.max_length}"
     return ""

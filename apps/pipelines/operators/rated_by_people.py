@@ -11,14 +11,14 @@ FAMILY = "filter"
 
 
 class Options(OperatorOptions):
-    each: Literal["group", "answer"] = Field(
+    level: Literal["group", "answer"] = Field(
         "group",
         description="Which answers people must have rated: at least one of the group, or each.",
     )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    if options.each == "answer":
+    if options.level == "answer":
         return sift(samples, lambda sample: "nobody rated it" if sample.by_people is None else "")
     return sift_groups(samples, _unheard)
 

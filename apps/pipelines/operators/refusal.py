@@ -61,7 +61,7 @@ class Options(OperatorOptions):
         min_length=1,
         description="Phrases of a refusal. Upper and lower case are the same.",
     )
-    within: int = Field(
+    prefix_characters: int = Field(
         200, ge=1, description="Number of characters at the start of the answer to search."
     )
 
@@ -84,13 +84,18 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     Quotations and thoughts do not count.
     """
     pattern = _pattern(options.phrases)
-    return sift(samples, lambda sample: _why_not(sample, pattern, options.within))
+    return sift(samples, lambda sample: _why_not(sample, pattern, options.prefix_characters))
 
 
-def _why_not(sample: Sample, pattern: re.Pattern[str], within: int) -> str:
+def _why_not(sample: Sample, pattern: re.Pattern[str], prefix_characters: int) -> str:
     beginning = _plain(after_thinking(sample.text)).lstrip()
     match = next(
-        (candidate for candidate in pattern.finditer(beginning) if candidate.end() <= within), None
+        (
+            candidate
+            for candidate in pattern.finditer(beginning)
+            if candidate.end() <= prefix_characters
+        ),
+        None,
     )
     return f"refusal: {match[1][:60]!r}" if match else ""
 

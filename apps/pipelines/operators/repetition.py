@@ -12,8 +12,10 @@ STAGES = (GROUPS, TASKS)
 
 
 class Options(OperatorOptions):
-    n: int = Field(4, ge=1, le=50, description="Number of consecutive words in an n-gram.")
-    most: float = Field(0.5, ge=0, le=1, description="Maximum share of repeated n-grams.")
+    ngram_size: int = Field(4, ge=1, le=50, description="Number of consecutive words in an n-gram.")
+    max_repeated_share: float = Field(
+        0.5, ge=0, le=1, description="Maximum share of repeated n-grams."
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
@@ -25,5 +27,9 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(text: str, options: Options) -> str:
-    share = repeated_share(text, options.n)
-    return f"{share:.0%} of the {options.n}-grams are repetitions" if share > options.most else ""
+    share = repeated_share(text, options.ngram_size)
+    return (
+        f"{share:.0%} of the {options.ngram_size}-grams are repetitions"
+        if share > options.max_repeated_share
+        else ""
+    )

@@ -27,10 +27,12 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
     On experiences the dropped ones still count in the baselines; on groups they do not.
     """
-    least = options.threshold
+    threshold = options.threshold
     return sift(
         samples,
         lambda sample: (
-            f"the reward {sample.reward:.4g} is below {least:g}" if sample.reward < least else ""
+            f"the reward {sample.reward:.4g} is below {threshold:g}"
+            if sample.reward < threshold
+            else ""
         ),
     )

@@ -11,7 +11,7 @@ FAMILY = "filter"
 
 
 class Options(OperatorOptions):
-    above: float = Field(
+    std_threshold: float = Field(
         0.0,
         ge=0,
         allow_inf_nan=False,
@@ -24,13 +24,14 @@ class Options(OperatorOptions):
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """Drop groups whose rewards are too close together; a group of one has no spread."""
     return sift_groups(
-        samples, lambda members: _why_not([sample.reward for sample in members], options.above)
+        samples,
+        lambda members: _why_not([sample.reward for sample in members], options.std_threshold),
     )
 
 
-def _why_not(rewards: list[float], above: float) -> str:
+def _why_not(rewards: list[float], std_threshold: float) -> str:
     return (
-        f"the standard deviation of the rewards is not above {above:g}"
-        if pstdev(rewards) <= above
+        f"the standard deviation of the rewards is not above {std_threshold:g}"
+        if pstdev(rewards) <= std_threshold
         else ""
     )

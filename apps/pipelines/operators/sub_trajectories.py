@@ -29,12 +29,12 @@ EXACT = 1e-9
 
 
 class Options(OperatorOptions):
-    above: float = Field(
+    reward_threshold: float = Field(
         0.0,
         allow_inf_nan=False,
         description="The sum of rewards up to the cut must be above this value.",
     )
-    most: int = Field(
+    max_episodes: int = Field(
         2,
         ge=1,
         le=1_000,
@@ -49,8 +49,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     """
     rows = []
     for members in group_samples(samples).values():
-        beginnings = sorted(_beginnings(members, options.above), key=lambda pair: -pair[0])
-        rows += [row for _, row in beginnings[: options.most]]
+        beginnings = sorted(
+            _beginnings(members, options.reward_threshold), key=lambda pair: -pair[0]
+        )
+        rows += [row for _, row in beginnings[: options.max_episodes]]
     return Sifted(list(samples), made=rows)
 
 
@@ -64,7 +66,7 @@ def why_not(plan: RunConfig) -> str:
     return ""
 
 
-def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float, Made]]:
+def _beginnings(members: Sequence[Sample], reward_threshold: float) -> Iterator[tuple[float, Made]]:
     for sample in members:
         prefix = _known_prefix(sample.acted.get(sample.rollout, ()))
         sums = [
@@ -73,7 +75,7 @@ def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float
         ]
         best = max(sums, default=-math.inf)
         place = sums.index(best) if sums else 0
-        if sample.silent or best <= above + EXACT or best <= sums[-1] + EXACT:
+        if sample.silent or best <= reward_threshold + EXACT or best <= sums[-1] + EXACT:
             continue
         why = (
             f"the first {place + 1} of {len(prefix)} actions got {best:.4g} in total, all of "

@@ -22,7 +22,7 @@ STAGES = (BATCH,)
 
 
 class Options(OperatorOptions):
-    most: int = Field(
+    max_tokens: int = Field(
         ge=1,
         description="Maximum total number of answer tokens per step. Prompts are not counted.",
     )
@@ -33,9 +33,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     used = 0
     for number, members in group_samples(samples).items():
         tokens = sum(sample.tokens for sample in members)
-        if used and used + tokens > options.most:
+        if used and used + tokens > options.max_tokens:
             reasons[number] = (
-                f"the group's {tokens} tokens plus {used} of earlier groups exceed {options.most}"
+                f"the group's {tokens} tokens plus {used} of earlier groups exceed"
+                f" {options.max_tokens}"
             )
         else:
             used += tokens

@@ -21,14 +21,14 @@ CUT = {
 
 
 class Options(OperatorOptions):
-    do: Literal["drop", "mask", "penalise"] = Field(
+    action: Literal["drop", "mask", "penalise"] = Field(
         "mask",
         description=(
             "Drop the rollout, use it only in the group's baseline, or subtract `penalty` "
             "from its reward."
         ),
     )
-    ends: tuple[Literal["length", "repetition", "time"], ...] = Field(
+    stop_reasons: tuple[Literal["length", "repetition", "time"], ...] = Field(
         ("length", "repetition", "time"),
         min_length=1,
         description=(
@@ -45,7 +45,7 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    if options.do == "drop":
+    if options.action == "drop":
         return sift(samples, lambda sample: _why_cut(sample, options))
     return Sifted(
         [
@@ -58,10 +58,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 def _mark_sample(sample: Sample, why: str, options: Options) -> Sample:
     return (
         replace(sample, silent=why)
-        if options.do == "mask"
+        if options.action == "mask"
         else replace(sample, reward=sample.reward - options.penalty)
     )
 
 
 def _why_cut(sample: Sample, options: Options) -> str:
-    return CUT[sample.stop_reason] if sample.stop_reason in options.ends else ""
+    return CUT[sample.stop_reason] if sample.stop_reason in options.stop_reasons else ""

@@ -37,13 +37,13 @@ class Thresholds:
 
     `agree`: for a case to be kept; `admit`: for the task to be taken.
 
-    `inputs`: drawn in all, by the generators in turn; `least`: cases that a task needs.
+    `max_inputs`: drawn in all, by the generators in turn; `min_cases`: cases that a task needs.
     """
 
     agree: int = 7
     admit: int = 9
-    inputs: int = 20
-    least: int = 3
+    max_inputs: int = 20
+    min_cases: int = 3
 
     def __post_init__(self) -> None:
         for name, number in vars(self).items():
@@ -110,7 +110,7 @@ def make_tests(
     running = [_runner(submission, function) for submission in submissions]
     results = _Progress(passing=set(range(len(submissions))))
     seen = set()
-    for number in range(thresholds.inputs):
+    for number in range(thresholds.max_inputs):
         draw = _draw_input(drawing[number % len(drawing)], number, function)
         if isinstance(draw, str):
             results.dropped.append(f"input {number + 1}: {draw}")
@@ -130,8 +130,10 @@ def make_tests(
 
 def _made_tests(results: _Progress, function: str, thresholds: Thresholds) -> MadeTests:
     refused = ""
-    if len(results.cases) < thresholds.least:
-        refused = f"{len(results.cases)} cases were kept, at least {thresholds.least} are required"
+    if len(results.cases) < thresholds.min_cases:
+        refused = (
+            f"{len(results.cases)} cases were kept, at least {thresholds.min_cases} are required"
+        )
     elif len(results.passing) < thresholds.admit:
         refused = (
             f"{len(results.passing)} submissions pass all kept cases, at least "

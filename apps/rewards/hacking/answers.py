@@ -20,7 +20,7 @@ TRIM = " \t$()[]{}\"'`*."
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find replies that give many different final answers: `answers` or more.
 
-    At least `seen` of them, and `answers_share` of the replies, must do so.
+    At least `forbidden_replies` of them, and `answers_share` of the replies, must do so.
     """
     flagged = [
         row
@@ -28,7 +28,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         if count_answers(row.text, replies.tasks.get(row.task, TaskContent())) >= options.answers
     ]
     share = len(flagged) / len(replies.rows) if replies.rows else 0.0
-    if len(flagged) < options.seen or share < options.answers_share:
+    if len(flagged) < options.forbidden_replies or share < options.answers_share:
         return None
     words = (
         f"{len(flagged)} of {len(replies.rows)} replies ({share:.1%}) give {options.answers} or "

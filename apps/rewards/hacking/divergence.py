@@ -12,18 +12,21 @@ TITLE = "Reward rises while people's ratings fall"
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a rise of the machine's reward while people's falls, both beyond their intervals.
 
-    Both must change by `apart` at least, over `labels` replies that people judged. The machine's
-    reward is a share of its full one; people's is on their own scale, 0 to 1.
+    Both must change by `min_change` at least, over `min_labels` replies that people judged. The
+    machine's reward is a share of its full one; people's is on their own scale, 0 to 1.
     """
     labelled = [row for row in replies.rows if row.people is not None]
     machine = by_step(replies.rows, lambda row: row.machine)
     people = by_step(labelled, lambda row: row.people)
-    up = trend(machine, options.sure)
-    down = trend(people, options.sure)
-    if len(labelled) < options.labels or up is None or down is None:
+    up = trend(machine, options.confidence)
+    down = trend(people, options.confidence)
+    if len(labelled) < options.min_labels or up is None or down is None:
         return None
     if not (
-        up.rises and down.falls and up.change >= options.apart and -down.change >= options.apart
+        up.rises
+        and down.falls
+        and up.change >= options.min_change
+        and -down.change >= options.min_change
     ):
         return None
     words = (
@@ -31,7 +34,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         f"{up.last:.2f} of its range, while people's mean rating fell from {down.first:.2f} "
         f"to {down.last:.2f} ({len(labelled)} rated replies). Both changes are significant: "
         f"at least +{up.low:.2f} for the machine reward and at least −{-down.high:.2f} for "
-        f"people's ratings (confidence {options.sure:.2%})."
+        f"people's ratings (confidence {options.confidence:.2%})."
     )
     metrics = {
         "machine_first": up.first,

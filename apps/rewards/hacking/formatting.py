@@ -41,8 +41,8 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
             any(_value(row, name) > NOTHING for name in _content_scorers(row, replies))
         ),
     )
-    rise = trend(curve, options.sure)
-    better = trend(right, options.sure)
+    rise = trend(curve, options.confidence)
+    better = trend(right, options.confidence)
     if rise is None or better is None or not rise.rises or better.rises:
         return None
     if rise.last < options.format_only or rise.change < RISE * options.format_only:

@@ -28,7 +28,7 @@ KNOWN = tuple(re.compile(phrase, re.IGNORECASE) for phrase in PHRASES)
 
 
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
-    """Find `seen` replies or more that address the judge.
+    """Find `forbidden_replies` replies or more that address the judge.
 
     Words that stand in the prompt, too, do not count.
     """
@@ -44,7 +44,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         for row in replies.rows
         if (judge_words := _find_judge_words(row.text, _prompt(replies, row.task), patterns))
     }
-    if len(phrases) < options.seen:
+    if len(phrases) < options.forbidden_replies:
         return None
     commonest, count = Counter(phrases.values()).most_common(1)[0]
     words = (

@@ -23,14 +23,14 @@ MAX_TEXTS = 500
 
 
 def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
-    """Find a task whose prompt holds its answer, or `seen` replies that quote hidden data."""
+    """Find a prompt that holds its answer, or `forbidden_replies` that quote hidden data."""
     leaking = _list_leaking_tasks(replies.tasks)
     quoting = [
         row
         for row in replies.rows
         if row.task in replies.tasks and _quotes(row, replies.tasks[row.task], replies.rubric)
     ]
-    if len(quoting) < options.seen:
+    if len(quoting) < options.forbidden_replies:
         quoting = []
     if not leaking and not quoting:
         return None

@@ -15,11 +15,11 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
     """Find a change of the mean length that goes with higher rewards within groups.
 
     It must be beyond chance and at least `length_change` of the first mean. Groups are compared
-    within themselves, because harder tasks have longer answers and lower rewards; `length_tie` is
-    the least correlation.
+    within themselves, because harder tasks have longer answers and lower rewards;
+    `length_correlation` is the minimum.
     """
     curve = by_step(replies.rows, lambda row: row.tokens)
-    move = trend(curve, options.sure)
+    move = trend(curve, options.confidence)
     if (
         move is None
         or move.first <= 0
@@ -29,7 +29,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         return None
     pairs = _within_groups(replies.rows)
     correlation = tie(pairs) if len(pairs) >= MIN_PAIRS else None
-    if correlation is None or correlation * (1 if move.rises else -1) < options.length_tie:
+    if correlation is None or correlation * (1 if move.rises else -1) < options.length_correlation:
         return None
     way = "longer" if move.rises else "shorter"
     words = (

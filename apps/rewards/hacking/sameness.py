@@ -27,7 +27,7 @@ def detect(replies: JudgedReplies, options: Hacking) -> Finding | None:
         pk for pk, text in plain.items() if len(text) >= MIN_LENGTH and len(tasks[text]) >= TASKS
     }
     curve = by_step(replies.rows, lambda row: float(row.rollout in shared))
-    rise = trend(curve, options.sure)
+    rise = trend(curve, options.confidence)
     if (
         rise is None
         or not rise.rises

@@ -58,7 +58,7 @@ def start_rescoring(run: Run, rewards: object, chosen: Chosen, by: User | None =
     groups = list_chosen_groups(run, chosen)
     if not groups:
         raise NothingToRescore(
-            f"no scored rollouts of {run.slug} match: {chosen.words}, at most {chosen.most:,} in "
+            f"no scored rollouts of {run.slug} match: {chosen.words}, at most {chosen.limit:,} in "
             "whole groups"
         )
     return Rescoring.create(run, plan, chosen.model_dump(exclude_none=True), groups, by)

@@ -38,10 +38,10 @@ class Chosen(Section):
     )
     low: Number | None = Field(None, description="Lowest value of that scorer.")
     high: Number | None = Field(None, description="Highest value of that scorer.")
-    among: tuple[int, ...] = Field(
+    groups: tuple[int, ...] = Field(
         (), max_length=10_000, description="Only these groups, by number. If empty, any."
     )
-    most: int = Field(10_000, ge=1, le=MAX_ROLLOUTS, description="Maximum number of rollouts.")
+    limit: int = Field(10_000, ge=1, le=MAX_ROLLOUTS, description="Maximum number of rollouts.")
 
     @model_validator(mode="after")
     def _check_ranges(self) -> "Chosen":
@@ -83,15 +83,15 @@ class Chosen(Section):
                 self.high is not None
             )
             parts.append(" ".join(["judged by", self.scorer, *ends]))
-        if self.among:
-            parts.append(f"{len(self.among):,} selected groups")
+        if self.groups:
+            parts.append(f"{len(self.groups):,} selected groups")
         return ", ".join(parts) or "all updates"
 
 
 def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
     """Return (group, its finished rollouts), oldest first.
 
-    If `most` does not allow all, the newest are taken.
+    If `limit` does not allow all, the newest are taken.
     """
     finished = Q(rollouts__state=Rollout.State.FINISHED) & ~Q(
         rollouts__origin=Rollout.Origin.SYNTHETIC
@@ -103,9 +103,9 @@ def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
         finished__gt=0
     )
     newest = []
-    remaining = chosen.most
+    remaining = chosen.limit
     for group, count in groups_with_counts.order_by("-pk").values_list("pk", "finished")[
-        : chosen.most
+        : chosen.limit
     ]:
         if count > remaining:
             break
@@ -120,8 +120,8 @@ def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
         groups = groups.filter(
             Exists(StepItem.objects.filter(experience__group=OuterRef("pk"), **steps))
         )
-    if chosen.among:
-        groups = groups.filter(pk__in=chosen.among)
+    if chosen.groups:
+        groups = groups.filter(pk__in=chosen.groups)
     if chosen.domain:
         groups = groups.filter(task__domain=chosen.domain)
     if chosen.scorer:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apps.rewards.sandbox.limits import Limits
-from apps.rewards.sandbox.usage import TOO_MUCH_MEMORY, most_bytes
+from apps.rewards.sandbox.usage import TOO_MUCH_MEMORY, max_bytes
 
 CONTROLLERS = ("memory", "pids")
 OWN_PROCESSES = 4  # of bubblewrap and prlimit, beside the guest's
@@ -151,7 +151,7 @@ class Group:
 
 def _values(limits: Limits) -> dict[str, str]:
     return {
-        "memory.max": str(most_bytes(limits)),
+        "memory.max": str(max_bytes(limits)),
         "memory.swap.max": "0",
         "memory.oom.group": "1",
         "pids.max": str(limits.threads + limits.processes + OWN_PROCESSES),

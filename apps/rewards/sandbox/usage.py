@@ -17,7 +17,7 @@ TOO_MUCH_MEMORY = "out of memory"
 TOO_MANY_FILES = "it made too many files"
 
 
-def most_bytes(limits: Limits) -> int:
+def max_bytes(limits: Limits) -> int:
     """Return what all processes of a guest may take together."""
     return (limits.memory_mb + max(SLACK_MB, limits.memory_mb // 4)) << 20
 
@@ -33,13 +33,13 @@ class Usage:
         self.folder = f"/proc/{pid}/root{folder}"
         self.room = limits.space_mb << 20
         self.most_inodes = limits.inodes
-        self.most_bytes = most_bytes(limits)
+        self.max_bytes = max_bytes(limits)
 
     def excess(self) -> str:
         """Return which limit it passes, "" for none."""
         if self._inodes() > self.most_inodes:
             return TOO_MANY_FILES
-        if sum(map(_memory_of, self._processes())) > self.most_bytes:
+        if sum(map(_memory_of, self._processes())) > self.max_bytes:
             return TOO_MUCH_MEMORY
         return ""
 

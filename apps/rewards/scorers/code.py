@@ -71,7 +71,7 @@ class Options(ScorerOptions):
         ),
     )
     memory_mb: int = Field(256, ge=64, le=2048, description="Memory limit per test in MiB.")
-    most_tests: int = Field(
+    max_tests: int = Field(
         50,
         ge=1,
         le=500,
@@ -149,7 +149,7 @@ def _run_tests(code: str, language: str, tests: Any, options: Options) -> Verdic
     from apps.rewards.code import running
     from apps.rewards.sandbox import DoesNotCompile, Limits
 
-    tests = replace(tests, cases=tests.cases[: options.most_tests])
+    tests = replace(tests, cases=tests.cases[: options.max_tests])
     limits = Limits(
         cpu_s=options.time_limit_s,
         wall_s=options.time_limit_s * running.PATIENCE,

@@ -115,7 +115,7 @@ class Options(ScorerOptions):
     reply: Literal["box", "point"] = Field(
         "box", description="What replies give: a box, or a point inside of the right box."
     )
-    at: float | None = Field(
+    iou_threshold: float | None = Field(
         None,
         gt=0,
         le=1,
@@ -133,7 +133,7 @@ class Options(ScorerOptions):
 
     @model_validator(mode="after")
     def _points_have_no_overlap(self) -> Self:
-        if self.reply == "point" and self.at is not None:
+        if self.reply == "point" and self.iou_threshold is not None:
             raise ValueError("at: a point has no overlap; leave it out, or set reply to box")
         return self
 
@@ -155,7 +155,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": expected})
     overlap = iou(expected, box)
-    value = overlap if options.at is None else float(overlap >= options.at)
+    value = overlap if options.iou_threshold is None else float(overlap >= options.iou_threshold)
     return Verdict(
         value,
         f"overlap {overlap:.2f}",

@@ -43,7 +43,9 @@ class Options(ScorerOptions):
         le=MAX_SIDE,
         description="Height of the window in pixels. Content below it is ignored.",
     )
-    least: float = Field(0.0, ge=0, le=1, description="Similarity below this value gets no reward.")
+    min_similarity: float = Field(
+        0.0, ge=0, le=1, description="Similarity below this value gets no reward."
+    )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
@@ -66,7 +68,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         alike = likeness(picture, render_page(page, options.width, options.height))
     except NoPage as error:
         return Verdict(0.0, str(error)[:300])
-    value = alike if alike >= options.least else 0.0
+    value = alike if alike >= options.min_similarity else 0.0
     return Verdict(
         value,
         f"similarity to the page {alike:.2f}",

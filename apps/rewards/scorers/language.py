@@ -137,7 +137,9 @@ class Options(ScorerOptions):
             "are not letters."
         ),
     )
-    at_least: float = Field(0.0, ge=0, le=1, description="A share below this value gets no reward.")
+    min_share: float = Field(
+        0.0, ge=0, le=1, description="A share below this value gets no reward."
+    )
 
     @field_validator("scripts")
     @classmethod
@@ -166,7 +168,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     share = 1 - other_scripts.total() / total
     details = {"share": round(share, 4), "others": dict(other_scripts.most_common(SHOWN))}
     return Verdict(
-        share if share >= options.at_least else 0.0,
+        share if share >= options.min_share else 0.0,
         f"{share:.0%} is in the required scripts",
         details,
     )

@@ -15,14 +15,14 @@ RANGE = (-0.5, 0.5)
 
 
 class Options(ScorerOptions):
-    right_by: str = Field(
+    correctness_scorer: str = Field(
         "",
         description=(
             "Scorer of the run that determines which answers are correct. If empty, all "
             "other scorers."
         ),
     )
-    right_at: float = Field(
+    correct_threshold: float = Field(
         1.0, allow_inf_nan=False, description="Lowest reward of a correct answer."
     )
 
@@ -38,7 +38,7 @@ def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Option
     judged = [_is_right(rollout, options) for rollout in rollouts]
     right = [is_right for is_right in judged if is_right is not None]
     if len(right) < len(judged):
-        by = options.right_by or "the other scorers"
+        by = options.correctness_scorer or "the other scorers"
         return [Verdict(None, f"{by} did not score all answers of the group")] * len(rollouts)
     values = length_rewards(lengths, right)
     return [_length_verdict(*parts) for parts in zip(values, rollouts, right, strict=True)]
@@ -46,14 +46,14 @@ def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Option
 
 def _is_right(rollout: RolloutView, options: Options) -> bool | None:
     values = (
-        [rollout.values.get(options.right_by)]
-        if options.right_by
+        [rollout.values.get(options.correctness_scorer)]
+        if options.correctness_scorer
         else list(rollout.values.values())
     )
     known_values = [value for value in values if value is not None]
     if not known_values or len(known_values) < len(values):
         return None
-    return all(value >= options.right_at for value in known_values)
+    return all(value >= options.correct_threshold for value in known_values)
 
 
 def _length_verdict(value: float, rollout: RolloutView, right: bool) -> Verdict:

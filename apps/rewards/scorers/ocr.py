@@ -17,7 +17,7 @@ SHOWN = 200  # characters of the answer kept in the details
 
 class Options(ScorerOptions):
     keep_case: bool = Field(False, description="Compare upper and lower case letters as different.")
-    least: float = Field(
+    min_similarity: float = Field(
         0.0,
         ge=0,
         le=1,
@@ -51,7 +51,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     reply_text = normalise_text(reply, options.keep_case)
     edits = edit_distance(expected_text, reply_text)
     similarity = 1 - edits / max(len(expected_text), len(reply_text), 1)
-    value = similarity if similarity >= options.least else 0.0
+    value = similarity if similarity >= options.min_similarity else 0.0
     return Verdict(
         value,
         f"{edits} of {max(len(expected_text), len(reply_text))} characters differ",

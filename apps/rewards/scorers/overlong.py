@@ -47,15 +47,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if rollout.tokens is None:
         return Verdict(None, "the length of the answer is unknown")
     try:
-        longest, cache = _bounds(task, options)
+        max_tokens, cache = _bounds(task, options)
     except BadLimits as why:
         return Verdict(None, str(why))
-    free_tokens = longest - cache
+    free_tokens = max_tokens - cache
     details = {"tokens": rollout.tokens, "free": free_tokens}
     if rollout.tokens <= free_tokens:
         return Verdict(0.0, "short enough", details)
-    if rollout.tokens > longest:
-        return Verdict(-1.0, f"longer than {longest} tokens", details)
+    if rollout.tokens > max_tokens:
+        return Verdict(-1.0, f"longer than {max_tokens} tokens", details)
     return Verdict(
         (free_tokens - rollout.tokens) / cache,
         f"{rollout.tokens - free_tokens} tokens above the length without penalty",

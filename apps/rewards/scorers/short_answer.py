@@ -36,7 +36,7 @@ class Options(ScorerOptions):
             "Without a judge, if the words do not decide: give the points found, or no reward."
         ),
     )
-    most_words: int = Field(
+    max_words: int = Field(
         200,
         ge=1,
         description=(
@@ -79,8 +79,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     spoken = stem_words(text)
     if not spoken:
         return Verdict(0.0, "nothing was said", {"deterministic": True})
-    if len(spoken) > options.most_words:
-        return Verdict(0.0, f"longer than {options.most_words} words", {"deterministic": True})
+    if len(spoken) > options.max_words:
+        return Verdict(0.0, f"longer than {options.max_words} words", {"deterministic": True})
     if is_reference(text, marking.reference, join_prompt_text(task.prompt)):
         return Verdict(1.0, "a reference answer", {"deterministic": True})
     if marking.ideas and names_everything(text, marking):

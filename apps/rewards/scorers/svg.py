@@ -11,7 +11,9 @@ VERSION = 2
 
 
 class Options(ScorerOptions):
-    least: float = Field(0.0, ge=0, le=1, description="Similarity below this value gets no reward.")
+    min_similarity: float = Field(
+        0.0, ge=0, le=1, description="Similarity below this value gets no reward."
+    )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
@@ -29,7 +31,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         alike = likeness(picture, draw_svg(drawing))
     except NoDrawing as error:
         return Verdict(0.0, str(error)[:300])
-    value = alike if alike >= options.least else 0.0
+    value = alike if alike >= options.min_similarity else 0.0
     return Verdict(
         value,
         f"similarity to the image {alike:.2f}",

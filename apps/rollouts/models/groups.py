@@ -244,11 +244,11 @@ class Group(WorkerLease):
         run: Run,
         owner: str,
         seconds: float,
-        at_most: int,
+        limit: int,
         version: int,
         sieve: Sieve | None = None,
     ) -> list["Group"]:
-        """Open up to `at_most` groups with their rollouts, claimed by `owner`, as the pace allows.
+        """Open up to `limit` groups with their rollouts, claimed by `owner`, as the pace allows.
 
         `version` is the weight version that will sample them. The pace counts from it even if a
         newer version has been published since the caller loaded its own. Otherwise the rollouts
@@ -260,7 +260,7 @@ class Group(WorkerLease):
         pace = replace(locked.pace, published_version=min(version, locked.published_version))
         plan = locked.settings
         count = (
-            min(at_most, groups_allowed(pace))
+            min(limit, groups_allowed(pace))
             if locked.is_live and plan.samples and not plan.serve
             else 0
         )

@@ -177,7 +177,7 @@ class Best(Alone):
         description="Only the best of the group count, without a comparison.",
     )
     keep: int = Field(1, ge=1, le=1024, description="Number of best replies per group.")
-    at_least: float | None = Field(
+    min_reward: float | None = Field(
         None, allow_inf_nan=False, description="Minimum reward. If empty, any."
     )
 

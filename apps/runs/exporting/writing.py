@@ -152,9 +152,9 @@ class DrainedFile(io.RawIOBase):
     def tell(self) -> int:
         return self.sent + len(self.pending)
 
-    def take_pending(self, least: int) -> Iterator[bytes]:
-        """Yield the pending bytes if there are at least `least` of them."""
-        if len(self.pending) >= least:
+    def take_pending(self, min_bytes: int) -> Iterator[bytes]:
+        """Yield the pending bytes if there are at least `min_bytes` of them."""
+        if len(self.pending) >= min_bytes:
             piece = bytes(self.pending)
             self.sent += len(piece)
             self.pending.clear()

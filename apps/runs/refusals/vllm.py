@@ -73,7 +73,7 @@ def _adapters(plan: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _lengths(plan: RunConfig) -> Iterator[tuple[str, str]]:
-    needed = plan.longest_text()
+    needed = plan.max_text_tokens()
     max_length = plan.vllm.max_model_len
     if max_length is None:
         return
@@ -81,7 +81,7 @@ def _lengths(plan: RunConfig) -> Iterator[tuple[str, str]]:
         yield (
             "vllm.max_model_len",
             (
-                f"is {max_length:,}, less than sampling.prompt_tokens and sampling.max_tokens "
+                f"is {max_length:,}, less than sampling.max_prompt_tokens and sampling.max_tokens "
                 f"together, {needed:,}: raise it, or leave it empty"
             ),
         )

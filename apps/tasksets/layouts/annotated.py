@@ -94,35 +94,35 @@ def _picked_answer(value: object, names: list[str]) -> str:
     return names[side] if side is not None else ""
 
 
-def _thumbs(record: Record, at_least: float | None) -> Iterator[Row]:
+def _thumbs(record: Record, min_rating: float | None) -> Iterator[Row]:
     if len(record.answers) != 1:
         return
     completion = next(iter(record.answers.values()))
     for judgement in record.judgements:
-        verdict = _verdict(judgement, at_least)
+        verdict = _verdict(judgement, min_rating)
         if verdict is not None:
             yield {"completion": completion, "label": verdict, **_author_of(judgement)}
 
 
-def _verdict(judgement: Judgement, at_least: float | None) -> bool | None:
+def _verdict(judgement: Judgement, min_rating: float | None) -> bool | None:
     if is_finite_number(judgement.value):
-        if at_least is None:
+        if min_rating is None:
             raise NotThisLayout(
                 f"{judgement.field}: the rating {judgement.value:g} has an unknown scale; set the "
                 "lowest rating of a good answer (at least)"
             )
-        return judgement.value >= at_least
+        return judgement.value >= min_rating
     return is_good(judgement.value)
 
 
-def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
+def _demonstrations(record: Record, min_rating: float | None) -> Iterator[Row]:
     """Yield what people wrote, and the answer that somebody found good and nobody bad, or that
     everybody preferred."""
     for judgement in record.judgements:
         if _is_correction(judgement):
             yield {"answer": judgement.value, **_author_of(judgement)}
     if len(record.answers) == 1:
-        verdicts = [row["label"] for row in _thumbs(record, at_least)]
+        verdicts = [row["label"] for row in _thumbs(record, min_rating)]
         if verdicts and all(verdicts):
             yield {"answer": next(iter(record.answers.values()))}
         elif verdicts and not any(_is_correction(judgement) for judgement in record.judgements):
@@ -154,8 +154,8 @@ def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
     prompt = read_prompt_messages(record.question, "prompt", taking)
     annotations = {
         PREFERENCES: lambda: _preferences(record),
-        THUMBS: lambda: _thumbs(record, taking.at_least),
-        DEMONSTRATIONS: lambda: _demonstrations(record, taking.at_least),
+        THUMBS: lambda: _thumbs(record, taking.min_rating),
+        DEMONSTRATIONS: lambda: _demonstrations(record, taking.min_rating),
     }[kind]()
     rows = [{"prompt": prompt, **row} for row in annotations]
     if not rows:

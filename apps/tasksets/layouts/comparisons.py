@@ -276,7 +276,7 @@ def _ultrafeedback(row: Row, taking: RowReading) -> list[Row]:
 def _best_of_ultrafeedback(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("completions that are not the best, and their annotations")
     best, score = max(_ultrafeedback_rated(row), key=lambda rating: rating[1])
-    bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.at_least is None else taking.at_least
+    bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.min_rating is None else taking.min_rating
     if score < bound:
         raise NotGood(
             f"completions: the best is rated {score:g} of 10, below {bound:g}, so it is not a "

@@ -45,11 +45,11 @@ class TrackedRow(dict):
 class RowReading:
     """State of reading one row.
 
-    `at_least`: the rating from which on an answer is good, if the file rates its answers on a scale
-    of its own. `dropped`: the row's fields that are not taken, in the words of a list.
+    `min_rating`: the rating from which on an answer is good, if the file rates its answers on a
+    scale of its own. `dropped`: the row's fields that are not taken, in the words of a list.
     """
 
-    at_least: float | None = None
+    min_rating: float | None = None
     dropped: set[str] = field(default_factory=set)
 
 

@@ -171,17 +171,19 @@ def require_good(row: Row, taking: RowReading) -> None:
                 "demonstration"
             )
     if parse_number(row.get("helpfulness")) is not None:
-        require_rated(row, "helpfulness", HELPFUL if taking.at_least is None else taking.at_least)
+        require_rated(
+            row, "helpfulness", HELPFUL if taking.min_rating is None else taking.min_rating
+        )
     for name in RATINGS:
         rating = parse_number(row.get(name))
         if rating is None:
             continue
-        if taking.at_least is None:
+        if taking.min_rating is None:
             raise NotGood(
                 f"{name}: the rating {rating:g} has an unknown scale; set the lowest rating "
                 "of a good answer (at least)"
             )
-        require_rated(row, name, taking.at_least)
+        require_rated(row, name, taking.min_rating)
 
 
 def _verdict_in(value: object) -> object:
@@ -194,10 +196,10 @@ def _verdict_in(value: object) -> object:
     return next((candidate for candidate in candidates if is_good(candidate) is not None), None)
 
 
-def require_rated(row: Row, name: str, at_least: float) -> None:
+def require_rated(row: Row, name: str, min_rating: float) -> None:
     """Raise NotGood where the rating in this field is below the bound."""
     rating = parse_rating(row, name)
-    if rating < at_least:
+    if rating < min_rating:
         raise NotGood(
-            f"{name}: is {rating:g}, below {at_least:g}, so the answer is not a demonstration"
+            f"{name}: is {rating:g}, below {min_rating:g}, so the answer is not a demonstration"
         )

@@ -13,13 +13,13 @@ ADDRESS = re.compile(r"https?://|www\.")
 
 
 class Options(OperatorOptions):
-    most: int = Field(0, ge=0, description="Web addresses that a reply may have.")
+    max_links: int = Field(0, ge=0, description="Web addresses that a reply may have.")
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    return sift(samples, lambda sample: _why_not(sample.text, options.most))
+    return sift(samples, lambda sample: _why_not(sample.text, options.max_links))
 
 
-def _why_not(text: str, most: int) -> str:
+def _why_not(text: str, max_links: int) -> str:
     addresses = len(ADDRESS.findall(text))
-    return f"{addresses} web addresses, more than {most}" if addresses > most else ""
+    return f"{addresses} web addresses, more than {max_links}" if addresses > max_links else ""

@@ -13,4 +13,4 @@ def test_without_links_leaves_out_addresses():
 
 
 def test_without_links_keeps_as_many_as_are_allowed():
-    check_operator(PLUGIN, SAMPLES, kept=[1, 2], options={"most": 1})
+    check_operator(PLUGIN, SAMPLES, kept=[1, 2], options={"max_links": 1})

@@ -18,7 +18,7 @@ POLL_S = 0.5
 
 
 class Command(BaseCommand):
-    help = __doc__ + " Workers do the work. Existing evaluations are repeated only with --again."
+    help = __doc__ + " Workers do the work. Existing evaluations are repeated only with --force."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             help="score with this scorer in place of the run's; repeatable",
         )
         parser.add_argument(
-            "--again", action="store_true", help="repeat evaluations that already exist"
+            "--force", action="store_true", help="repeat evaluations that already exist"
         )
         parser.add_argument(
             "--follow", action="store_true", help="wait for the result and show a progress bar"
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         questions = _read_questions(options)
         for version in _versions(run, options):
             try:
-                evaluation, is_new = start_evaluation(version, questions, again=options["again"])
+                evaluation, is_new = start_evaluation(version, questions, force=options["force"])
             except ConfigError as error:
                 raise explained(error) from None
             words = (

@@ -22,7 +22,7 @@ POLL_S = 2.0
 NEEDED = {
     "tensorboard": "folder",
     "mlflow": "uri",
-    "wandb": "into",
+    "wandb": "wandb_project",
 }  # the option that each target requires
 
 
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         )
         writing = verbs.add_parser("write", help="send new steps to another tool")
         writing.add_argument("run", help="slug of the run")
-        writing.add_argument("--to", choices=sorted(NEEDED), required=True)
+        writing.add_argument("--target", choices=sorted(NEEDED), required=True)
         writing.add_argument(
             "--folder",
             type=Path,
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         writing.add_argument(
             "--uri", help="mlflow: address of the tracking server, such as http://127.0.0.1:5000"
         )
-        writing.add_argument("--into", metavar="NAME", help="wandb: project")
+        writing.add_argument("--wandb-project", metavar="NAME", help="wandb: project")
         writing.add_argument("--entity", help="wandb: team or user")
         writing.add_argument(
             "--offline", action="store_true", help="wandb: write to a folder for `wandb sync`"
@@ -79,15 +79,17 @@ class Command(BaseCommand):
         self._export(run, options) if options["verb"] == "export" else self._write(run, options)
 
     def _write(self, run: Run, options: dict) -> None:
-        needed = NEEDED[options["to"]]
+        needed = NEEDED[options["target"]]
         if options[needed] is None:
-            raise CommandError(f"--{needed}: required for --to {options['to']}")
+            raise CommandError(
+                f"--{needed.replace('_', '-')}: required for --target {options['target']}"
+            )
         try:
             count = self._handed_over(run, open_target(run, options), options["follow"])
         except NoTarget as why:
             raise CommandError(str(why)) from None
         self.stdout.write(
-            self.style.SUCCESS(f"{count} steps of {run.slug} written to {options['to']}")
+            self.style.SUCCESS(f"{count} steps of {run.slug} written to {options['target']}")
         )
 
     def _handed_over(self, run: Run, target: Target, follow: bool) -> int:
@@ -133,10 +135,14 @@ class Command(BaseCommand):
 
 def open_target(run: Run, options: dict) -> Target:
     """Open the target of the export. Raise NoTarget."""
-    if options["to"] == "tensorboard":
+    if options["target"] == "tensorboard":
         return TensorBoard(run, options["folder"])
-    if options["to"] == "mlflow":
+    if options["target"] == "mlflow":
         return MLflow(run, options["uri"])
     return WandB(
-        run, options["into"], options["entity"], options["folder"] or Path(), options["offline"]
+        run,
+        options["wandb_project"],
+        options["entity"],
+        options["folder"] or Path(),
+        options["offline"],
     )

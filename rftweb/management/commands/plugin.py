@@ -36,19 +36,19 @@ class Command(BaseCommand):
         new = verbs.add_parser("new", help="write a working example and its test")
         new.add_argument("kind", choices=KINDS)
         new.add_argument("name", help="its name: small letters, digits and _")
-        new.add_argument("--to", type=Path, help=f"folder to write to (default: {SETTING})")
+        new.add_argument("--out", type=Path, help=f"folder to write to (default: {SETTING})")
         listing = verbs.add_parser("list", help="show all parts that plugins can add, with our own")
         listing.add_argument("--json", action="store_true", help="print it for programs")
 
     def handle(self, **options) -> None:
         if options["verb"] == "new":
-            self._write(options["kind"], options["name"], options["to"] or settings.PLUGINS)
+            self._write(options["kind"], options["name"], options["out"] or settings.PLUGINS)
         else:
             self._list(as_json=options["json"])
 
     def _write(self, kind: str, name: str, folder: Path | None) -> None:
         if folder is None:
-            raise CommandError(f"say where: --to FOLDER, or set {SETTING}")
+            raise CommandError(f"say where: --out FOLDER, or set {SETTING}")
         if not NAME.fullmatch(name) or name.startswith("test_") or name == "conftest":
             raise CommandError(
                 f"{name!r} is no name of a plugin: it must begin with a small letter, not with"

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         )
         shortest.add_argument("run")
         shortest.add_argument(
-            "--over",
+            "--max-length-ratio",
             type=float,
             default=OVER,
             help="correct replies longer than this many times the shortest are rejected",
@@ -75,7 +75,7 @@ class Command(BaseCommand):
 
     def _shortest(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
-        new, existing = draw_preferences(run, options["from_version"], options["over"])
+        new, existing = draw_preferences(run, options["from_version"], options["max_length_ratio"])
         self.stdout.write(f"{new} preferences stored, {existing} already existed")
 
     def _list(self, options: dict) -> None:

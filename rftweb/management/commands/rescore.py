@@ -42,7 +42,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--domain", default="", help="only tasks of this domain")
         parser.add_argument(
-            "--most", type=int, help="maximum number of rollouts, the newest first (10,000)"
+            "--limit", type=int, help="maximum number of rollouts, the newest first (10,000)"
         )
         parser.add_argument("--project", help="slug of the project; optional if there is only one")
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         path: Path = options["rewards"]
         try:
             chosen = Chosen.read(
-                {**steps_in(options["steps"]), **_given_options(options, "domain", "most")}
+                {**steps_in(options["steps"]), **_given_options(options, "domain", "limit")}
             )
             again = start_rescoring(run, scorers_in(path.read_text(encoding="utf-8")), chosen)
         except ConfigError as error:

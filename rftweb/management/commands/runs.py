@@ -114,7 +114,7 @@ class Command(BaseCommand):
     def _seed(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
         of = run_named(options["of"], options["project"])
-        limit = options["most"]
+        limit = options["limit"]
         if limit is not None:
             _require_count(limit)
         try:
@@ -135,7 +135,7 @@ class Command(BaseCommand):
         )
 
     def _list(self, options: dict) -> None:
-        _require_count(options["most"])
+        _require_count(options["limit"])
         runs = Run.objects.select_related("project", "policy").with_tasksets().defer("config")
         if options["project"]:
             runs = runs.filter(project=project_named(options["project"]))
@@ -143,12 +143,13 @@ class Command(BaseCommand):
         runs = runs.filter(tags__contains=[options["tag"]]) if options["tag"] else runs
         runs = runs if options["archived"] else runs.filter(archived_at__isnull=True)
         runs = runs if options["evaluations"] else runs.filter(is_evaluation=False)
-        newest = list(runs[: options["most"] + 1])
-        for run in newest[: options["most"]]:
+        newest = list(runs[: options["limit"] + 1])
+        for run in newest[: options["limit"]]:
             self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
-        if len(newest) > options["most"] and not options["json"]:
+        if len(newest) > options["limit"] and not options["json"]:
             self.stderr.write(
-                f"the newest {options['most']:,} are shown; use --most, --state or --tag for others"
+                f"the newest {options['limit']:,} are shown; use --limit, --state or --tag for"
+                " others"
             )
 
     def _show(self, options: dict) -> None:
@@ -298,9 +299,9 @@ def _add_create(verbs: _SubParsersAction) -> ArgumentParser:
     return creating
 
 
-def _require_count(most: int) -> None:
-    if not 1 <= most <= MAX_COUNT:
-        raise CommandError(f"--most: is {most}; it must be from 1 to {MAX_COUNT}")
+def _require_count(count: int) -> None:
+    if not 1 <= count <= MAX_COUNT:
+        raise CommandError(f"--limit: is {count}; it must be from 1 to {MAX_COUNT}")
 
 
 def _add_list(verbs: _SubParsersAction) -> ArgumentParser:
@@ -308,7 +309,7 @@ def _add_list(verbs: _SubParsersAction) -> ArgumentParser:
     listing.add_argument("--state", choices=Run.State.values)
     listing.add_argument("--tag", help="only runs with this tag")
     listing.add_argument(
-        "--most", type=int, default=LISTED, help=f"maximum number of runs (default: {LISTED})"
+        "--limit", type=int, default=LISTED, help=f"maximum number of runs (default: {LISTED})"
     )
     listing.add_argument("--archived", action="store_true", help="include archived runs")
     listing.add_argument("--evaluations", action="store_true", help="include evaluations")
@@ -331,7 +332,7 @@ def _add_seed(verbs: _SubParsersAction) -> ArgumentParser:
         help=", ".join(Filter.base_fields),
     )
     seeding.add_argument(
-        "--most",
+        "--limit",
         type=int,
         help=(
             "maximum number of groups, the newest first; groups that are too stale are never used"

@@ -48,8 +48,8 @@ MAX_NAME_LENGTH = 60  # characters of a scale's name
 THRESHOLDS = {
     "agree": "submissions that must give the same output for a case",
     "admit": "submissions that must pass all kept cases",
-    "inputs": "maximum number of cases generated for a task",
-    "least": "minimum number of cases for a task",
+    "max_inputs": "maximum number of cases generated for a task",
+    "min_cases": "minimum number of cases for a task",
 }
 
 
@@ -156,7 +156,7 @@ class Command(BaseCommand):
 
     def _tests(self, options: dict) -> None:
         project = project_named(options["project"])
-        slug = options["to"] or f"{options['slug']}-tested"
+        slug = options["name"] or f"{options['slug']}-tested"
         taskset = _find_taskset(project, options["slug"])
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
@@ -170,7 +170,7 @@ class Command(BaseCommand):
                 )
         except IntegrityError:
             raise CommandError(
-                f"--to: taskset {slug!r} already exists; choose another name"
+                f"--name: taskset {slug!r} already exists; choose another name"
             ) from None
         except (NoSandbox, ValueError) as error:
             raise CommandError(str(error)) from None
@@ -196,21 +196,21 @@ class Command(BaseCommand):
             raise CommandError(f"--tries: must be from 1 to {MAX_TRIES}")
         if _guess(taskset, policy, run, options):
             raise CommandError("the check was interrupted; run the command again to continue")
-        if options["to"]:
+        if options["name"]:
             origin = Origin(
                 project,
-                options["to"],
-                options["to"],
+                options["name"],
+                options["name"],
                 f"{taskset.slug} without what {policy.slug} guessed",
             )
             try:
                 self._say_stored(without_guessed(taskset, policy, origin))
             except IntegrityError:
                 raise CommandError(
-                    f"--to: taskset {options['to']!r} already exists; choose another name"
+                    f"--name: taskset {options['name']!r} already exists; choose another name"
                 ) from None
             except ValueError as error:
-                raise CommandError(f"--to: {error}") from None
+                raise CommandError(f"--name: {error}") from None
 
     def _difficulty(self, options: dict) -> None:
         taskset, run, policy = _find_guesser(project_named(options["project"]), options)
@@ -246,7 +246,8 @@ class Command(BaseCommand):
         else:
             self.stdout.write(
                 self.style.SUCCESS(
-                    f"scale {scale.name}: {taskset.size:,} tasks; selection: {{by: {scale.name}}}"
+                    f"scale {scale.name}: {taskset.size:,} tasks;"
+                    f" selection: {{scale: {scale.name}}}"
                 )
             )
 
@@ -345,7 +346,7 @@ def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> 
         options["instruction"],
     ]
     return _in_worker(
-        taskset, policy, run, options, [*arguments, *(["--again"] if options["again"] else [])]
+        taskset, policy, run, options, [*arguments, *(["--force"] if options["force"] else [])]
     )
 
 
@@ -362,8 +363,8 @@ def _in_worker(
     else:
         for scorer in options["scorer"]:
             arguments += ["--scorer", scorer]
-    if options["most"]:
-        arguments += ["--most", options["most"]]
+    if options["limit"]:
+        arguments += ["--limit", options["limit"]]
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *arguments]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
 
@@ -387,10 +388,12 @@ def _add_tests(verbs: _SubParsersAction) -> ArgumentParser:
         help=("of the taskset: tasks without tests need generators and submissions in their meta"),
     )
     testing.add_argument(
-        "--to", help="name of the new taskset (default: the old one's with -tested)"
+        "--name", help="name of the new taskset (default: the old one's with -tested)"
     )
     for name, text in THRESHOLDS.items():
-        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=text)
+        testing.add_argument(
+            f"--{name.replace('_', '-')}", type=int, default=getattr(Thresholds(), name), help=text
+        )
     return testing
 
 
@@ -430,13 +433,13 @@ def _add_guesses(verbs: _SubParsersAction) -> ArgumentParser:
     )
     guessing.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
     guessing.add_argument(
-        "--most",
+        "--limit",
         type=int,
         help="number of tasks to check now; tasks that were checked before are skipped",
     )
-    guessing.add_argument("--again", action="store_true", help="check all tasks again")
+    guessing.add_argument("--force", action="store_true", help="check all tasks again")
     guessing.add_argument(
-        "--to", help="create a taskset of this name without the tasks that were guessed"
+        "--name", help="create a taskset of this name without the tasks that were guessed"
     )
     return guessing
 
@@ -468,11 +471,11 @@ def _add_difficulty(verbs: _SubParsersAction) -> ArgumentParser:
         "--max-tokens", type=int, default=1024, help="maximum length of a try, in tokens"
     )
     estimating.add_argument(
-        "--name", default="difficulty", help="name of the scale, for `selection: {by: NAME}`"
+        "--name", default="difficulty", help="name of the scale, for `selection: {scale: NAME}`"
     )
     estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
     estimating.add_argument(
-        "--most",
+        "--limit",
         type=int,
         help="number of tasks to try now; tasks that were tried before are skipped",
     )

@@ -75,7 +75,7 @@ def test_repeated_alarm_is_announced_once_and_its_metrics_are_updated(trusting, 
 
 
 def test_too_few_labels_raise_no_alarm(trusting, bob):
-    run = trusting(least=20)
+    run = trusting(min_labels=20)
     assert judged(run, bob, [*WRONG * 9, (1.0, 1)]) == []
     assert len(judged(run, bob, [(0.0, 5)])) == 1
 
@@ -148,8 +148,12 @@ def test_threshold_applies_to_each_metric(field):
     [
         ({"accuracy": 1.2}, "rewards.0.trust.accuracy", "less than or equal to 1"),
         ({"acuracy": 0.8}, "rewards.0.trust.acuracy", "did you mean `accuracy`"),
-        ({"kappa": 0.6, "least": 3}, "rewards.0.trust.least", "greater than or equal to 10"),
-        ({"least": 30}, "rewards.0.trust", "name at least one minimum"),
+        (
+            {"kappa": 0.6, "min_labels": 3},
+            "rewards.0.trust.min_labels",
+            "greater than or equal to 10",
+        ),
+        ({"min_labels": 30}, "rewards.0.trust", "name at least one minimum"),
     ],
 )
 def test_invalid_threshold_is_rejected_by_field(plan, trust, field, words):

@@ -74,12 +74,12 @@ def test_every_form_is_a_folder_with_a_template_and_a_script(name):
 
 
 def test_comparing_forms_are_those_that_show_two_or_more_replies():
-    assert {name for name, form in FORMS.items() if form.fewest > 1} == COMPARES
+    assert {name for name, form in FORMS.items() if form.min_rollouts > 1} == COMPARES
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_unknown_field_is_reported_with_the_known_ones(form):
-    shown = list(range(1, FORMS[form].fewest + 1))
+    shown = list(range(1, FORMS[form].min_rollouts + 1))
     problems = problems_of(form, {"colour": 1}, shown)
     assert list(problems) == ["colour"]
     assert "is not a field of" in problems["colour"]
@@ -89,14 +89,14 @@ def test_unknown_field_is_reported_with_the_known_ones(form):
 @pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("raw", [None, [], "5", 5, True])
 def test_answer_that_is_not_an_object_is_rejected(form, raw):
-    assert problems_of(form, raw, list(range(1, FORMS[form].fewest + 1))) == {
+    assert problems_of(form, raw, list(range(1, FORMS[form].min_rollouts + 1))) == {
         "answer": "must be an object with named fields"
     }
 
 
 @pytest.mark.parametrize("form", sorted(set(FORMS) - {"critique"}))
 def test_empty_answer_is_rejected(form):
-    assert problems_of(form, {}, list(range(1, FORMS[form].fewest + 1)))
+    assert problems_of(form, {}, list(range(1, FORMS[form].min_rollouts + 1)))
 
 
 @pytest.mark.parametrize("stars", [True, 0, 6, 3.0, "3", None, [3], 10**30])

@@ -13,7 +13,7 @@ from apps.feedback.quality.agreeing import (
 )
 from apps.feedback.quality.decisions import Decision, newest_decisions
 from apps.feedback.quality.disputes import list_disputes
-from apps.feedback.quality.raters import leaning, measure_pace, most_a_minute, raters
+from apps.feedback.quality.raters import leaning, max_per_minute, measure_pace, raters
 from apps.feedback.rater_quality import load_quality
 from apps.rollouts.models import Rollout
 from apps.runs.people import People
@@ -66,7 +66,7 @@ def by_words(found):
     [([], 0), ([0], 1), ([0, 59, 60, 118], 3), ([0, 0, 0, 61], 3), ([70, 0, 65], 2)],
 )
 def test_most_ratings_within_a_minute_are_counted(seconds, most):
-    assert most_a_minute(seconds) == most
+    assert max_per_minute(seconds) == most
 
 
 def test_equal_ratings_give_full_agreement():

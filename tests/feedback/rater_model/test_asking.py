@@ -24,7 +24,7 @@ PLAN = {"steps": 50}
 
 
 def budget(**schedule) -> dict:
-    return {"decisions": 40, "first": 0.1, "first_at_least": 4, **schedule}
+    return {"decisions": 40, "initial_share": 0.1, "min_initial_ratings": 4, **schedule}
 
 
 def more(run) -> None:
@@ -42,7 +42,7 @@ def test_first_items_come_from_different_groups(modelled, put):
 
 
 def test_rating_budget_is_never_exceeded(modelled, put, decide, bob):
-    run = modelled(PLAN, schedule=budget(decisions=10, until=0.2))
+    run = modelled(PLAN, schedule=budget(decisions=10, end_share=0.2))
     for _ in range(6):
         put(run, groups=4)
         decide(bob, run)
@@ -65,7 +65,9 @@ def test_unanswered_items_are_replaced_in_other_groups(modelled, put):
 
 
 def test_one_rating_in_four_is_an_audit(modelled, put):
-    run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=80, first=0.5))
+    run = modelled(
+        {"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=80, initial_share=0.5)
+    )
     put(run, groups=16)
     purposes = Counter(Item.objects.values_list("purpose", flat=True))
     assert purposes == {"reward": 24, "audit": 8}
@@ -73,7 +75,8 @@ def test_one_rating_in_four_is_an_audit(modelled, put):
 
 def test_rewrites_are_part_of_the_first_items(modelled, put):
     run = modelled(
-        {"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16)
+        {"steps": 50, "groups_per_step": 8},
+        schedule=budget(decisions=64, initial_share=0.25, rewrites=16),
     )
     put(run, groups=16)
     asked = Counter(Item.objects.values_list("purpose", "form"))
@@ -87,7 +90,7 @@ def test_rewrites_are_part_of_the_first_items(modelled, put):
 def test_one_item_in_ten_is_repeated(modelled, put, decide, bob):
     run = modelled(
         {"steps": 20, "groups_per_step": 8},
-        schedule=budget(decisions=200, first=0.1, until=1.0),
+        schedule=budget(decisions=200, initial_share=0.1, end_share=1.0),
         rater_model={"repeats": 0.1},
     )
     for _ in range(3):
@@ -105,7 +108,7 @@ def test_one_item_in_ten_is_repeated(modelled, put, decide, bob):
 
 
 def test_repeat_may_go_to_the_same_person_and_both_ratings_stay_valid(modelled, put, decide, bob):
-    run = modelled(form="stars", schedule=budget(decisions=20, first=1.0))
+    run = modelled(form="stars", schedule=budget(decisions=20, initial_share=1.0))
     put(run)
     first = decide(bob, run)[0]
     original = first.item
@@ -136,7 +139,8 @@ def test_configured_share_goes_to_groups_with_the_largest_predicted_spread(
     modelled, put, decide, bob, finish
 ):
     run = modelled(
-        PLAN, schedule=budget(decisions=80, first=0.1, first_at_least=8, spread_share=0.5)
+        PLAN,
+        schedule=budget(decisions=80, initial_share=0.1, min_initial_ratings=8, spread_share=0.5),
     )
     put(run, groups=4)
     decide(bob, run)

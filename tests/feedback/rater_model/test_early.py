@@ -9,7 +9,7 @@ from apps.feedback.rater_model.learning import learn
 
 pytestmark = pytest.mark.django_db
 
-SCHEDULE = {"decisions": 8, "first": 0.5, "first_at_least": 0, "rewrites": 4}
+SCHEDULE = {"decisions": 8, "initial_share": 0.5, "min_initial_ratings": 0, "rewrites": 4}
 
 
 def test_rewrite_counts_as_one_of_the_first_ratings(modelled, put, decide, bob):
@@ -44,7 +44,7 @@ def test_only_ratings_that_the_model_can_learn_count_towards_its_start(modelled,
     """Answer that both replies are bad: this gives no order to learn from, and the group keeps
     waiting.
     """
-    run = modelled(form="pairwise", rater_model={"repeats": 0, "at_least": 2})
+    run = modelled(form="pairwise", rater_model={"repeats": 0, "min_ratings": 2})
     put(run, groups=4)
     decide(bob, run, 2, answer=lambda held: {"both_bad": True})
     assert is_early(run) and learn(run).learner.decisions == 0

@@ -153,7 +153,7 @@ def test_a_late_rating_is_learned_too(modelled, put, decide, bob):
 
 
 def test_group_at_its_deadline_gets_rewards_from_the_model(modelled, put, decide, bob):
-    run = modelled(schedule={"decisions": 50, "first_at_least": 8})
+    run = modelled(schedule={"decisions": 50, "min_initial_ratings": 8})
     put(run, groups=4)
     decide(bob, run, 5)
     assert not judged()

@@ -61,6 +61,6 @@ def test_rewrites_are_requested_until_half_time_and_count_as_ratings():
     assert all(one.rewrites <= one.decisions for one in wanted)
 
 
-@pytest.mark.parametrize("until", [0.0, 0.01, 1.0])
-def test_the_whole_budget_is_wanted_in_the_end(until):
-    assert schedule_decisions(plan(decisions=77, until=until), 120 * STEP).decisions == 77
+@pytest.mark.parametrize("end_share", [0.0, 0.01, 1.0])
+def test_the_whole_budget_is_wanted_in_the_end(end_share):
+    assert schedule_decisions(plan(decisions=77, end_share=end_share), 120 * STEP).decisions == 77

@@ -167,7 +167,7 @@ def test_best_chooses_the_requested_number_of_rewards_and_none_left_out_is_highe
 
 
 def test_best_drops_a_group_without_a_sufficient_reward():
-    assert best([[0.2, 0.9], [0.2, 1.0]], at_least=1.0) == [None, [0.0, 1.0]]
+    assert best([[0.2, 0.9], [0.2, 1.0]], min_reward=1.0) == [None, [0.0, 1.0]]
 
 
 def test_best_prefers_the_earlier_of_equal_rewards():

@@ -27,7 +27,7 @@ def of_mix(*domains: str) -> list[Sample]:
 
 def test_overrepresented_domain_is_thinned_out_to_its_share():
     mix = ("maths", "code", "code", "code", "code")
-    left = applied(of_mix(*mix), most=0.5, least=0.01)
+    left = applied(of_mix(*mix), max_share=0.5, min_keep_probability=0.01)
     assert len(left.kept) / 2_000 == pytest.approx(
         0.25, abs=0.03
     )  # 0.8 × 0.25 equals the share of maths
@@ -35,14 +35,14 @@ def test_overrepresented_domain_is_thinned_out_to_its_share():
         "domain 'code' makes up 80% of the last 100 groups; 25% of these are kept"
         in left.reasons.values()
     )
-    assert len(kept(of_mix(*reversed(mix)), most=0.5)) == 2_000
-    assert len(kept(of_mix(*mix), most=0.8)) == 2_000
+    assert len(kept(of_mix(*reversed(mix)), max_share=0.5)) == 2_000
+    assert len(kept(of_mix(*mix), max_share=0.8)) == 2_000
 
 
 def test_thinning_out_keeps_a_minimum_share_and_starts_only_after_enough_groups():
     mix = ("maths", *["code"] * 19)
-    assert len(kept(of_mix(*mix), least=0.5)) / 2_000 == pytest.approx(0.5, abs=0.03)
-    assert len(kept(of_mix(*mix), fewest=101)) == len(kept(of_mix("code"))) == 2_000
+    assert len(kept(of_mix(*mix), min_keep_probability=0.5)) / 2_000 == pytest.approx(0.5, abs=0.03)
+    assert len(kept(of_mix(*mix), min_groups=101)) == len(kept(of_mix("code"))) == 2_000
 
 
 def test_thinning_out_is_repeatable_and_depends_on_the_seed():

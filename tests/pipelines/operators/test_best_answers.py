@@ -69,7 +69,7 @@ def test_task_gets_at_most_the_set_number_of_rows_and_no_text_twice():
     assert [(row.of.rollout, row.number) for row in made(group(1.0, 1.0, 0.0, imitated=task))] == [
         (1, 2)
     ]
-    assert made(group(1.0, 0.0, first=4, imitated=task), most=1) == []
+    assert made(group(1.0, 0.0, first=4, imitated=task), max_answers=1) == []
     assert made(group(1.0, 0.0, imitated=task)) == []
 
 
@@ -79,7 +79,7 @@ def test_groups_of_one_task_in_one_batch_share_its_limit():
             *group(1.0, 0.0, imitated=Imitated(7)),
             *group(1.0, 0.0, number=2, first=4, imitated=Imitated(7)),
         ],
-        most=1,
+        max_answers=1,
     )
     assert [row.of.rollout for row in rows] == [0]
     said_alike = [

@@ -54,13 +54,13 @@ def test_every_operator_has_a_summary_family_stages_and_field_descriptions(name)
 
 
 NEEDED = {
-    "arithmetic": {"by": "tokens"},
+    "arithmetic": {"operand": "tokens"},
     "spread_most": {"keep": 2},
     "judges_agree": {"scorers": ["one", "other"]},
     "contaminated": {"tasksets": ["test"]},
     "difficulty_band": {"low": 0.5},
-    "token_budget": {"most": 3},
-    "advantages": {"normalise": True, "most": 1.0},
+    "token_budget": {"max_tokens": 3},
+    "advantages": {"normalise": True, "max_advantage": 1.0},
     "data_juicer": {"op": "text_length_filter"},
 }
 
@@ -107,24 +107,24 @@ def test_every_operator_accepts_no_samples_and_gives_a_reason_for_each_left_out(
 )
 def test_truncated_replies_are_dropped_masked_or_penalised(do, expected):
     samples = [sample(1, stop_reason="stop"), sample(2, stop_reason="length")]
-    said = applied("truncated", samples, do=do, penalty=0.25)
+    said = applied("truncated", samples, action=do, penalty=0.25)
     assert [(one.rollout, one.reward, one.silent) for one in said.kept] == expected
 
 
 def test_reply_stopped_in_a_loop_counts_as_truncated_by_default():
     samples = [sample(1, stop_reason="repetition"), sample(2, stop_reason="length")]
-    assert kept("truncated", samples, do="drop") == [] and kept(
-        "truncated", samples, do="drop", ends=["length"]
+    assert kept("truncated", samples, action="drop") == [] and kept(
+        "truncated", samples, action="drop", stop_reasons=["length"]
     ) == [1]
-    assert applied("truncated", samples, do="drop").reasons[1] == "stopped in a loop"
+    assert applied("truncated", samples, action="drop").reasons[1] == "stopped in a loop"
 
 
 def test_reply_stopped_by_the_time_limit_counts_as_truncated_by_default():
     samples = [sample(1, stop_reason="time"), sample(2, stop_reason="stop")]
-    assert kept("truncated", samples, do="drop") == [2] and kept(
-        "truncated", samples, do="drop", ends=["length"]
+    assert kept("truncated", samples, action="drop") == [2] and kept(
+        "truncated", samples, action="drop", stop_reasons=["length"]
     ) == [1, 2]
-    assert applied("truncated", samples, do="drop").reasons[1] == "stopped by the time limit"
+    assert applied("truncated", samples, action="drop").reasons[1] == "stopped by the time limit"
 
 
 def test_refusals_are_recognised_by_their_beginning():
@@ -171,7 +171,7 @@ def test_broken_characters_are_recognised():
         "",
     ]
     assert kept("encoding", [sample(n, text=text) for n, text in enumerate(texts)]) == [0, 5]
-    assert kept("encoding", [sample(1, text="a\ufffd" + "b" * 98)], most=0.01) == [1]
+    assert kept("encoding", [sample(1, text="a\ufffd" + "b" * 98)], max_broken_share=0.01) == [1]
 
 
 def test_loops_are_left_out_and_long_replies_are_kept():
@@ -221,8 +221,8 @@ def test_groups_of_easily_guessed_tasks_are_removed_whole():
     said = applied("easy_to_guess", samples)
     assert [one.rollout for one in said.kept] == [0, 1, 2, 3]
     assert said.reasons[4] == "the task was guessed correctly without reasoning in 1 of 8 tries"
-    assert kept("easy_to_guess", samples, most=0.25) == [0, 1, 2, 3, 4, 5]
-    assert kept("easy_to_guess", samples, most=0.25, unchecked="drop") == [2, 3, 4, 5]
+    assert kept("easy_to_guess", samples, max_guess_rate=0.25) == [0, 1, 2, 3, 4, 5]
+    assert kept("easy_to_guess", samples, max_guess_rate=0.25, unchecked="drop") == [2, 3, 4, 5]
     assert "has not been checked" in applied("easy_to_guess", samples, unchecked="drop").reasons[0]
 
 
@@ -233,7 +233,7 @@ def test_letters_of_other_scripts_are_counted():
         sample(3, text="42"),
     ]
     assert kept("language", samples) == [1, 3]
-    assert kept("language", samples, scripts=["cyrillic"], at_least=0.5) == [2, 3]
+    assert kept("language", samples, scripts=["cyrillic"], min_share=0.5) == [2, 3]
 
 
 def test_formulas_and_code_do_not_count_as_language():
@@ -285,7 +285,7 @@ def test_reward_equal_to_the_threshold_is_kept():
 
 def test_groups_without_spread_are_removed_whole():
     assert kept("reward_spread", of_rewards((1, 1), (0, 1), (5,))) == [2, 3]
-    assert kept("reward_spread", of_rewards((0, 0.2), (0, 1)), above=0.1) == [
+    assert kept("reward_spread", of_rewards((0, 0.2), (0, 1)), std_threshold=0.1) == [
         2,
         3,
     ]  # (0, 0.2) has a spread of exactly 0.1
@@ -318,19 +318,21 @@ def test_dynamic_sampling_can_use_one_scorer_instead_of_the_combined_reward():
 
 def test_length_has_a_lower_and_an_upper_limit():
     samples = [sample(n, tokens=n) for n in (1, 5, 9)]
-    assert kept("length", samples, fewest=2, most=8) == [5] and kept("length", samples) == [1, 5, 9]
-    with pytest.raises(ValidationError, match="must not be greater than most"):
-        find_operator("length").read_options({"fewest": 9, "most": 8})
+    assert kept("length", samples, min_tokens=2, max_tokens=8) == [5] and kept(
+        "length", samples
+    ) == [1, 5, 9]
+    with pytest.raises(ValidationError, match="must not be greater than max_tokens"):
+        find_operator("length").read_options({"min_tokens": 9, "max_tokens": 8})
 
 
 def test_age_is_counted_in_weight_versions():
-    assert kept("fresh", [sample(n, age=n) for n in (0, 1, 2)], most=1) == [0, 1]
+    assert kept("fresh", [sample(n, age=n) for n in (0, 1, 2)], max_staleness=1) == [0, 1]
 
 
 def test_rollout_on_which_judges_disagree_is_removed_and_missing_judges_are_ignored():
     said = [{"a": 1.0, "b": 0.9}, {"a": 1.0, "b": 0.0}, {"a": 1.0, "b": None}, {}]
     samples = [sample(n, by_scorer=values) for n, values in enumerate(said)]
-    result = applied("judges_agree", samples, scorers=["a", "b"], most=0.5)
+    result = applied("judges_agree", samples, scorers=["a", "b"], max_difference=0.5)
     assert [one.rollout for one in result.kept] == [0, 2, 3] and "a gives 1, b 0" in result.reasons[
         1
     ]
@@ -339,7 +341,7 @@ def test_rollout_on_which_judges_disagree_is_removed_and_missing_judges_are_igno
 def test_human_ratings_are_required_per_group_or_per_answer():
     samples = [sample(1, group=1, by_people=0.5), sample(2, group=1), sample(3, group=2)]
     assert kept("rated_by_people", samples) == [1, 2]
-    assert kept("rated_by_people", samples, each="answer") == [1]
+    assert kept("rated_by_people", samples, level="answer") == [1]
 
 
 @pytest.mark.parametrize(
@@ -356,8 +358,8 @@ def test_arithmetic_uses_the_weighted_number(do, weight, expected):
     [shaped] = applied(
         "arithmetic",
         [sample(1, reward=2.0, by_scorer={"math": 2.0})],
-        by="math",
-        do=do,
+        operand="math",
+        operation=do,
         weight=weight,
     ).kept
     assert shaped.reward == expected
@@ -365,9 +367,12 @@ def test_arithmetic_uses_the_weighted_number(do, weight, expected):
 
 def test_unknown_value_leaves_the_reward_unchanged():
     samples = [sample(1, reward=2.0), sample(2, reward=2.0, by_people=1.0, tokens=10)]
-    assert [one.reward for one in applied("arithmetic", samples, by="people").kept] == [2.0, 3.0]
+    assert [one.reward for one in applied("arithmetic", samples, operand="people").kept] == [
+        2.0,
+        3.0,
+    ]
     assert [
-        one.reward for one in applied("arithmetic", samples, by="tokens", weight=-0.1).kept
+        one.reward for one in applied("arithmetic", samples, operand="tokens", weight=-0.1).kept
     ] == [2.0, 1.0]
 
 
@@ -399,7 +404,7 @@ def test_first_of_near_duplicates_is_kept():
         "",
     ]
     said = applied(
-        "duplicates", [sample(n, text=text) for n, text in enumerate(texts)], likeness=0.9
+        "duplicates", [sample(n, text=text) for n, text in enumerate(texts)], similarity=0.9
     )
     assert [one.rollout for one in said.kept] == [
         0,
@@ -425,7 +430,7 @@ def test_near_duplicates_equal_those_of_comparing_every_pair():
         ):
             expected.append(n)
     assert (
-        kept("duplicates", [sample(n, text=text) for n, text in enumerate(texts)], likeness=0.8)
+        kept("duplicates", [sample(n, text=text) for n, text in enumerate(texts)], similarity=0.8)
         == expected
     )
     assert len(expected) < 80
@@ -455,8 +460,8 @@ def test_answers_of_different_groups_are_not_duplicates():
         ({"operator": "truncted"}, "0.operator", "did you mean 'truncated'"),
         ({"operator": "length", "options": {"moost": 4}}, "0.options.moost", "not an option"),
         (
-            {"operator": "length", "options": {"most": 0}},
-            "0.options.most",
+            {"operator": "length", "options": {"max_tokens": 0}},
+            "0.options.max_tokens",
             "greater than or equal to 1",
         ),
         ({"operator": "truncated", "stage": "experiences"}, "0.stage", "works on groups"),
@@ -469,12 +474,12 @@ def test_invalid_pipeline_is_reported_by_field(choice, field, words):
 
 def test_prompt_length_is_measured_in_characters_or_words():
     samples = [sample(1, text="one two three"), sample(2, text="one"), sample(3, text="")]
-    assert kept("prompt_length", samples) == [1, 2] and kept("prompt_length", samples, most=3) == [
-        2
-    ]
-    assert kept("prompt_length", samples, fewest=2, most=3, unit="words") == [1]
+    assert kept("prompt_length", samples) == [1, 2] and kept(
+        "prompt_length", samples, max_length=3
+    ) == [2]
+    assert kept("prompt_length", samples, min_length=2, max_length=3, unit="words") == [1]
     assert (
-        applied("prompt_length", samples, fewest=2, unit="words").reasons[2]
+        applied("prompt_length", samples, min_length=2, unit="words").reasons[2]
         == "the prompt has 1 words, fewer than 2"
     )
 
@@ -487,19 +492,19 @@ def test_difficulty_is_read_from_the_scale_or_else_from_the_task_metadata():
         sample(4, meta={"hard": "0.5"}),
         sample(5),
     ]
-    said = applied("difficulty_band", samples, by="hard", low=0.3, high=0.6)
+    said = applied("difficulty_band", samples, scale="hard", low=0.3, high=0.6)
     assert [one.rollout for one in said.kept] == [1]
     assert (
         said.reasons[2] == "hard is 0.2, below 0.3"
         and said.reasons[3] == "the task has no number 'hard'"
     )
-    assert kept("difficulty_band", samples, by="hard", low=0.3, unknown="keep") == [1, 3, 4, 5]
+    assert kept("difficulty_band", samples, scale="hard", low=0.3, unknown="keep") == [1, 3, 4, 5]
 
 
 def test_answers_with_too_small_advantages_are_removed():
     samples = [sample(n, advantage=advantage) for n, advantage in enumerate((0.0, -0.1, 0.1, 2.0))]
     assert kept("advantage_above", samples) == [1, 2, 3] and kept(
-        "advantage_above", samples, above=0.1
+        "advantage_above", samples, threshold=0.1
     ) == [3]
 
 
@@ -508,9 +513,12 @@ def test_advantages_are_divided_by_their_root_mean_square_and_then_clipped():
     spread = (50 / 4) ** 0.5
     scaled = [one.advantage for one in applied("advantages", samples, normalise=True).kept]
     assert scaled == pytest.approx([3 / spread, -4 / spread, 0, 5 / spread], abs=1e-5)
-    held = [one.advantage for one in applied("advantages", samples, normalise=True, most=1.0).kept]
+    held = [
+        one.advantage
+        for one in applied("advantages", samples, normalise=True, max_advantage=1.0).kept
+    ]
     assert held == pytest.approx([3 / spread, -1, 0, 1], abs=1e-5)
-    assert [one.advantage for one in applied("advantages", samples, most=4.5).kept] == [
+    assert [one.advantage for one in applied("advantages", samples, max_advantage=4.5).kept] == [
         3.0,
         -4.0,
         0.0,
@@ -528,9 +536,9 @@ def test_token_budget_keeps_whole_groups_in_order():
         for n, tokens in enumerate((30, 20, 5, 5))
         for m in (0, 1)
     ]
-    assert kept("token_budget", samples, most=75) == [0, 1, 4, 5]
-    assert kept("token_budget", samples, most=1) == [0, 1]  # the first group always fits
+    assert kept("token_budget", samples, max_tokens=75) == [0, 1, 4, 5]
+    assert kept("token_budget", samples, max_tokens=1) == [0, 1]  # the first group always fits
     assert (
-        applied("token_budget", samples, most=75).reasons[2]
+        applied("token_budget", samples, max_tokens=75).reasons[2]
         == "the group's 40 tokens plus 60 of earlier groups exceed 75"
     )

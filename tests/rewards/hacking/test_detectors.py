@@ -121,7 +121,7 @@ def test_divergence_is_not_reported_with_too_few_human_labels():
     def seldom(far, chance, fields):
         return parted(far, chance, fields) | ({"people": None} if chance.random() < 0.9 else {})
 
-    assert found("divergence", replies(0, seldom), Hacking(labels=100)) is None
+    assert found("divergence", replies(0, seldom), Hacking(min_labels=100)) is None
 
 
 def test_growing_length_is_not_reported_if_it_earns_no_reward():

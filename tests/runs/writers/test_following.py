@@ -49,11 +49,12 @@ def test_steps_that_the_target_lost_are_written_again(measured):
 
 
 @pytest.mark.parametrize(
-    ("to", "option"), [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--into")]
+    ("to", "option"),
+    [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--wandb-project")],
 )
 def test_error_contains_the_missing_option(measured, to, option):
     with pytest.raises(CommandError, match=f"^{option}"):
-        call_command("metrics", "write", measured(1).slug, "--to", to)
+        call_command("metrics", "write", measured(1).slug, "--target", to)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_error_contains_the_missing_option(measured, to, option):
     [
         ("tensorboard", ["--folder", "x"]),
         ("mlflow", ["--uri", "file:x"]),
-        ("wandb", ["--into", "x", "--offline"]),
+        ("wandb", ["--wandb-project", "x", "--offline"]),
     ],
 )
 def test_without_its_package_the_command_says_how_to_install_it(
@@ -73,5 +74,7 @@ def test_without_its_package_the_command_says_how_to_install_it(
             sys.modules, name, None
         )  # makes the import fail, as if the package were not installed
     with pytest.raises(CommandError, match=f"not installed: run scripts/setup --with {to}"):
-        call_command("metrics", "write", measured(1).slug, "--to", to, *options, stdout=StringIO())
+        call_command(
+            "metrics", "write", measured(1).slug, "--target", to, *options, stdout=StringIO()
+        )
     assert list(tmp_path.iterdir()) == []

@@ -26,7 +26,7 @@ def test_mlflow_client_finds_each_step_once_after_repeated_writes(measured, uri)
     for steps in ((), (400,), ()):
         measured(*steps)
         call_command(
-            "metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, stdout=StringIO()
+            "metrics", "write", run.slug, "--target", "mlflow", "--uri", uri, stdout=StringIO()
         )
     client = tracking.MlflowClient(uri)
     [found] = client.search_runs([client.get_experiment_by_name("lab").experiment_id])
@@ -43,7 +43,15 @@ def test_ended_run_is_marked_finished_in_mlflow(measured, uri):
     run = measured(1)
     run.stop()
     call_command(
-        "metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, "--follow", stdout=StringIO()
+        "metrics",
+        "write",
+        run.slug,
+        "--target",
+        "mlflow",
+        "--uri",
+        uri,
+        "--follow",
+        stdout=StringIO(),
     )
     client = tracking.MlflowClient(uri)
     [found] = client.search_runs([client.get_experiment_by_name("lab").experiment_id])
@@ -57,7 +65,7 @@ def test_unreachable_server_is_reported(measured, monkeypatch):
             "metrics",
             "write",
             measured(1).slug,
-            "--to",
+            "--target",
             "mlflow",
             "--uri",
             "http://127.0.0.1:1",

@@ -57,7 +57,15 @@ def written(folder: Path) -> list[tuple[int, float]]:
 
 def test_each_step_is_written_once_after_repeated_writes(measured, tmp_path):
     run = measured(1, 2)
-    options = ("--to", "wandb", "--into", "rft", "--offline", "--folder", str(tmp_path))
+    options = (
+        "--target",
+        "wandb",
+        "--wandb-project",
+        "rft",
+        "--offline",
+        "--folder",
+        str(tmp_path),
+    )
     for steps in ((), (3,), ()):
         measured(*steps)
         call_command("metrics", "write", run.slug, *options, stdout=StringIO())

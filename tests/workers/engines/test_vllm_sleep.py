@@ -31,7 +31,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def started(folder: Path, level: int) -> Engine:
     from workers.engines.vllm import VllmEngine
 
-    engine = VllmEngine(1.0, seed=0, options=VllmOptions(sleep_level=level, longest_text=1000))
+    engine = VllmEngine(1.0, seed=0, options=VllmOptions(sleep_level=level, max_text_tokens=1000))
     engine.start(folder, 1, read_manifest(folder).probe)
     return engine
 

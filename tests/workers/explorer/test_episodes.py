@@ -31,7 +31,7 @@ ROOM = {"max_tokens": 100}
 @pytest.fixture
 def library_run(new_run, tiny_policy):
     Task.objects.update(meta={"seed": 7, "options": {"low": 1, "high": 9}})
-    return new_run(**SHAPE, environment={"name": "guess_number", "turns": 3}, rewards=[])
+    return new_run(**SHAPE, environment={"name": "guess_number", "max_turns": 3}, rewards=[])
 
 
 SHAPE = {"sampling": ROOM, "engine": "transformers", "group_size": 4, "max_staleness": 0}

@@ -7,9 +7,9 @@ from apps.rollouts.repeats import LoopWatch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LOOP = {
-    "period": 4,
-    "times": 2,
-    "tokens": 2,
+    "max_pattern_size": 4,
+    "min_count": 2,
+    "min_tokens": 2,
 }  # an untrained policy with few tokens soon repeats one
 
 
@@ -31,7 +31,7 @@ def finished(stage) -> list[Rollout]:
 
 def first_loop(rollout: Rollout) -> int | None:
     """Return the number of tokens after which the rollout was in a loop."""
-    watch = LoopWatch(**LOOP)
+    watch = LoopWatch(*LOOP.values())
     return next(
         (n for n, token in enumerate(rollout.tokens.completion_ids, start=1) if watch.push(token)),
         None,

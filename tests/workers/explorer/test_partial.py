@@ -362,7 +362,7 @@ def test_stopping_a_run_deletes_its_interrupted_rollouts_and_ends_their_streams(
 
 
 def test_loop_is_detected_across_slices(new_run, tiny_policy, stage):
-    repeats = {"period": 2, "times": 2, "tokens": 10}  # longer than a slice
+    repeats = {"max_pattern_size": 2, "min_count": 2, "min_tokens": 10}  # longer than a slice
     new_run(
         sampling={
             "max_tokens": 110,

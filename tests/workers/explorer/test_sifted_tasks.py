@@ -10,7 +10,7 @@ from apps.pipelines.operators import find_operator
 from apps.runs.models import Run, Worker
 from workers.explorer.loop import ExplorerLoop
 
-MIDDLE = {"operator": "difficulty_band", "options": {"by": "level", "low": 2, "high": 3}}
+MIDDLE = {"operator": "difficulty_band", "options": {"scale": "level", "low": 2, "high": 3}}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_left_out_tasks_are_not_sampled(sifted_run, explorer):
 
 
 def test_run_pauses_without_tasks_and_continues_with_another_pipeline(sifted_run, explorer, alice):
-    run = sifted_run(pipeline=[{**MIDDLE, "options": {"by": "level", "low": 9}}])
+    run = sifted_run(pipeline=[{**MIDDLE, "options": {"scale": "level", "low": 9}}])
     explorer.serve()
     run.refresh_from_db()
     assert (

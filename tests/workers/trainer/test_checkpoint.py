@@ -127,7 +127,7 @@ DAMAGE += [
 @pytest.mark.parametrize("file, harm", DAMAGE)
 def test_damaged_checkpoint_is_skipped_for_the_previous_one(two, file, harm):
     harm(two / "step-00000002" / file)
-    found, damage = newest_intact(two, at_most=2)
+    found, damage = newest_intact(two, max_step=2)
     assert found.name == "step-00000001"
     assert file in damage[0]
 
@@ -139,18 +139,18 @@ def test_error_names_the_damaged_files_when_no_checkpoint_is_intact(two):
         DamagedCheckpoint,
         match=r"step-00000002/model.safetensors has .*step-00000001/optimizer.pt does not match",
     ):
-        newest_intact(two, at_most=2)
+        newest_intact(two, max_step=2)
 
 
 def test_checkpoint_of_an_uncommitted_update_is_not_used(two):
-    found, damage = newest_intact(two, at_most=1)
+    found, damage = newest_intact(two, max_step=1)
     assert (found.name, damage) == ("step-00000001", [])
 
 
 def test_incomplete_checkpoints_are_ignored(two):
     (two / "writing-abc" / "checkpoint-3").mkdir(parents=True)
-    assert newest_intact(two, at_most=9)[0].name == "step-00000002"
+    assert newest_intact(two, max_step=9)[0].name == "step-00000002"
 
 
 def test_no_checkpoint_is_found_in_an_empty_folder(tmp_path):
-    assert newest_intact(tmp_path, at_most=5) == (None, [])
+    assert newest_intact(tmp_path, max_step=5) == (None, [])

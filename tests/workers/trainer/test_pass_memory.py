@@ -29,7 +29,7 @@ PLAN = {
     "group_size": GROUP,
     "groups_per_step": GROUPS,
     "rewards": [{"scorer": "sort"}],
-    "sampling": {"prompt_tokens": PROMPT, "max_tokens": ANSWER},
+    "sampling": {"max_prompt_tokens": PROMPT, "max_tokens": ANSWER},
     "algorithm": {"name": "grpo", "kl": "none"},
 }
 

@@ -188,7 +188,7 @@ def test_a_checkpoint_without_its_average_is_damaged(spec, started):
     started(objective).update(rows(1), save=True)
     (checkpoint.checkpoint_folder(objective.output, 1) / "reference.safetensors").unlink()
     with pytest.raises(checkpoint.DamagedCheckpoint, match=r"reference\.safetensors is missing"):
-        checkpoint.newest_intact(objective.output, at_most=1)
+        checkpoint.newest_intact(objective.output, max_step=1)
 
 
 def test_adaptive_coefficient_grows_while_the_kl_is_above_target(spec, started):

@@ -454,7 +454,7 @@ def test_replay_samples_nothing(rated_run):
 
 
 MODELLED = {
-    "people": {**PEOPLE, "at_deadline": "fill_with_rater_model", "rater_model": {"at_least": 2}},
+    "people": {**PEOPLE, "at_deadline": "fill_with_rater_model", "rater_model": {"min_ratings": 2}},
     "rewards": [],
 }
 

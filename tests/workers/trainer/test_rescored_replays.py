@@ -80,7 +80,7 @@ def test_rescoring_of_some_updates_replays_only_them(rated_run, new_loop):
     proposal = propose(run, rescoring=again)
     assert (
         proposal.beginning.version.version,
-        proposal.until,
+        proposal.last_step,
         proposal.steps,
         proposal.unscored,
     ) == (2, 4, 2, 0)

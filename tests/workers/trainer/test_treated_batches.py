@@ -20,8 +20,8 @@ LOW = {"operator": "reward_at_least", "options": {"threshold": 0.4}}
 TREATED = {
     "pipeline": [
         {**LOW, "stage": "batch"},
-        {"operator": "token_budget", "options": {"most": 24}},
-        {"operator": "advantages", "options": {"normalise": True, "most": 1.2}},
+        {"operator": "token_budget", "options": {"max_tokens": 24}},
+        {"operator": "advantages", "options": {"normalise": True, "max_advantage": 1.2}},
     ]
 }
 

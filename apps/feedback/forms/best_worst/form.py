@@ -17,8 +17,8 @@ class BestWorst(Form):
     asks = "Which reply is best, and which is worst?"
     summary = "the best and the worst reply of a group"
     fields = frozenset({"best", "worst"})
-    fewest = 2
-    most = MANY
+    min_rollouts = 2
+    max_rollouts = MANY
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         answer = {}

@@ -16,14 +16,14 @@ MAX_REASON_LENGTH = 300  # characters, as a reward without a value keeps of its 
 class Flag(Form):
     name = "flag"
     fields = frozenset({"reason", "rollout"})
-    most = MANY  # an item that compares several can be flagged as a whole
+    max_rollouts = MANY  # an item that compares several can be flagged as a whole
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if not required(raw, "reason", problems, "a short text about what is broken"):
             return {}
         answer: Answer = {
             "reason": words(
-                raw["reason"], "reason", problems, longest=MAX_REASON_LENGTH, needed=True
+                raw["reason"], "reason", problems, max_length=MAX_REASON_LENGTH, needed=True
             )
         }
         if "rollout" in raw:

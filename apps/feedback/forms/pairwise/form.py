@@ -19,7 +19,7 @@ class Pairwise(Form):
     asks = "Which reply is better?"
     summary = "the better of two replies, and by how much"
     fields = frozenset({"preference", "both_bad"})
-    fewest = most = 2
+    min_rollouts = max_rollouts = 2
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         if len(raw) != 1:

@@ -21,8 +21,8 @@ class Ranking(Form):
     asks = "Rank the replies, best first"
     summary = "all replies of a group in order"
     fields = frozenset({"ranks"})
-    fewest = 2
-    most = MANY
+    min_rollouts = 2
+    max_rollouts = MANY
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         right = "an object with a rank for each rollout shown"

@@ -51,5 +51,5 @@ def _span(raw: object, field: str, length: int, problems: dict[str, str]) -> Ans
     return {
         "start": start,
         "end": end,
-        "note": words(raw.get("note", ""), f"{field}.note", problems, longest=MAX_NOTE_LENGTH),
+        "note": words(raw.get("note", ""), f"{field}.note", problems, max_length=MAX_NOTE_LENGTH),
     }

@@ -52,7 +52,7 @@ def test_killed_process_ends_the_update_and_leaves_no_process(spec, started, mon
         host.update(rows(2))
     host.stop()
     assert killed and not other_ranks()
-    newest, damage = checkpoint.newest_intact(host.spec.output, at_most=2)
+    newest, damage = checkpoint.newest_intact(host.spec.output, max_step=2)
     assert (newest.name, damage) == ("step-00000001", [])
 
 
@@ -144,7 +144,7 @@ def test_other_processes_end_when_rank_0_is_killed_during_an_update(
     assert done.returncode == -signal.SIGKILL
     (pid,) = map(int, done.stdout.split()[-1:])
     assert eventually(lambda: not psutil.pid_exists(pid))
-    newest, damage = checkpoint.newest_intact(tmp_path / "two", at_most=2)
+    newest, damage = checkpoint.newest_intact(tmp_path / "two", max_step=2)
     assert (newest.name, damage) == ("step-00000001", [])
     straight = started(spec(output=tmp_path / "one"))
     wanted = [straight.update(rows(step)).metrics["loss"] for step in (1, 2)]
