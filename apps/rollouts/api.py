@@ -12,7 +12,7 @@ from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.rollouts.models import Rollout
 from apps.rollouts.schemas import RolloutDocument, RolloutQuery, RolloutRow
-from apps.runs.blind_review import open_among
+from apps.runs.blind_review import judged_openly, open_among
 from apps.runs.models import Run
 
 
@@ -31,7 +31,10 @@ class Rollouts(APIView):
         """
         query = RolloutQuery.of(request)
         rows = Rollout.objects.visible_to(request.user)
-        rows = rows.filter(origin=query["origin"]) if "origin" in query else rows.without_anchors()
+        if "origin" in query:
+            rows = rows.filter(origin=query["origin"], run__in=judged_openly(request.user))
+        else:
+            rows = rows.without_anchors()
         if "run" in query:
             rows = rows.filter(
                 run=get_object_or_404(Run.objects.visible_to(request.user), pk=query["run"])

@@ -12,10 +12,11 @@ from apps.rollouts.models import Rollout
 
 
 class RolloutRow(serializers.ModelSerializer):
-    """A rollout in a list. The versions are null for raters who rate its run blind."""
+    """A rollout in a list. Origin and versions are null for raters who rate its run blind."""
 
     # The context's `open_runs` are the ids of the runs whose judgements the user may see.
 
+    origin = serializers.SerializerMethodField()
     first_version = serializers.SerializerMethodField()
     last_version = serializers.SerializerMethodField()
 
@@ -39,6 +40,10 @@ class RolloutRow(serializers.ModelSerializer):
             "arrays_released_at",
         )
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(Rollout.Origin.choices, allow_null=True))
+    def get_origin(self, rollout: Rollout) -> str | None:
+        return rollout.origin if self.is_open(rollout) else None
 
     def get_first_version(self, rollout: Rollout) -> int | None:
         return rollout.first_version if self.is_open(rollout) else None
@@ -151,7 +156,7 @@ class RolloutQuery(Paged):
         Rollout.Origin.choices,
         required=False,
         help_text=(
-            "Origin of the reply. If omitted: samples of the policy and expert "
-            "answers, without the anchors of the base weights."
+            "Origin of the reply, in the runs that you do not rate blind. If omitted: samples of the "
+            "policy and expert answers, without the anchors of the base weights."
         ),
     )

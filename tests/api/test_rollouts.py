@@ -34,6 +34,19 @@ def test_blind_rater_sees_neither_versions_nor_logprobs(program, bob, run, finis
     assert {row["last_version"] for row in program(bob).get("rollouts/").json()["items"]} == {None}
 
 
+def test_blind_rater_cannot_tell_the_anchors_of_the_base_weights_apart(
+    program, alice, bob, run, finish
+):
+    [group] = finish(run, texts=["12345", "54321"])
+    anchor = group.rollouts.first()
+    Rollout.objects.filter(pk=anchor.pk).update(origin=Rollout.Origin.SYNTHETIC)
+    assert program(bob).get(f"rollouts/{anchor.pk}/").json()["origin"] is None
+    assert {row["origin"] for row in program(bob).get("rollouts/").json()["items"]} == {None}
+    for person, expected in ((bob, []), (alice, [anchor.pk])):
+        listed = program(person).get("rollouts/", origin="synthetic").json()["items"]
+        assert [row["id"] for row in listed] == expected
+
+
 def test_sampling_or_failed_rollout_has_no_tokens(program, bob, run):
     Group.open(run, "test", 60, 1, version=0)
     sampling, failed = Rollout.objects.filter(run=run)
@@ -61,7 +74,7 @@ def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish
     )
 
 
-def test_anchors_are_listed_only_on_request(program, bob, run, finish):
+def test_anchors_are_listed_only_on_request(program, alice, run, finish):
     [group] = finish(run)
     sampled = set(group.rollouts.values_list("pk", flat=True))
     anchor = Rollout.objects.create(
@@ -72,7 +85,7 @@ def test_anchors_are_listed_only_on_request(program, bob, run, finish):
         state="finished",
         text="of the base",
     )
-    caller = program(bob)
+    caller = program(alice)
 
     def rows(**query: object) -> dict[int, str]:
         return {
