@@ -156,7 +156,7 @@ class RolloutQuery(Paged):
         Rollout.Origin.choices,
         required=False,
         help_text=(
-            "Origin of the reply, in the runs that you do not rate blind. If omitted: samples of the "
-            "policy and expert answers, without the anchors of the base weights."
+            "Origin of the reply, in the runs that you do not rate blind. If omitted: samples of "
+            "the policy and expert answers, without the anchors of the base weights."
         ),
     )
