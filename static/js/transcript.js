@@ -100,7 +100,7 @@ export class Transcript {
       this.addTurn(this.turns.length % 2 ? "user" : "assistant");
     this.caret.remove();
     truncate(this.lastTurn.words, chunk.keep);
-    const typed = createSpan(chunk.x, "typed");
+    const typed = createSpan(chunk.x, "human-text");
     if (chunk.by) typed.title = `Written by ${chunk.by}`;
     this.lastTurn.words.append(typed, this.caret);
   }
