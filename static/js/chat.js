@@ -6,7 +6,7 @@ const text = form?.querySelector("#text");
 text?.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  if (text.value.trim()) form.requestSubmit();
+  if (!event.repeat && text.value.trim()) form.requestSubmit();
 });
 
 function showCopyButtons() {

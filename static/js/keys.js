@@ -17,9 +17,12 @@ export function isText(element) {
   return field !== null && !(field.localName === "input" && BUTTON_INPUTS.includes(field.type));
 }
 
-// Return the name of a key as it is written in shortcuts.
+// Return the name of a key as it is written in shortcuts. On a layout without Latin letters, it is
+// the letter that the key has on a Latin layout.
 function keyOf(event) {
   if (event.key === " ") return "Space";
+  const letter = /^\p{L}$/u.test(event.key) && !/^\p{Script=Latin}$/u.test(event.key);
+  if (letter && /^Key[A-Z]$/.test(event.code)) return event.code.slice(3).toLowerCase();
   return event.key.length === 1 ? event.key.toLowerCase() : event.key;
 }
 
@@ -87,7 +90,7 @@ function isForPalette(event) {
   const isOnlyModifier =
     (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat;
   const dialog = document.querySelector("dialog[open]");
-  return isOnlyModifier && event.key.toLowerCase() === "k" && (!dialog || dialog.id === "palette");
+  return isOnlyModifier && keyOf(event) === "k" && (!dialog || dialog.id === "palette");
 }
 
 function dispatch(event) {

@@ -1,8 +1,10 @@
 // Keeps ratings and votes in the browser until the server has saved them. Each entry has its own
 // key, so that two tabs never overwrite each other. The client uuid makes an entry that two tabs
 // send one rating.
+import { randomUuid } from "./uuid.js";
+
 const USER = document.body.dataset.user;
-const TAB = sessionStorage.getItem("tab") ?? crypto.randomUUID(); // the same after a reload
+const TAB = sessionStorage.getItem("tab") ?? randomUuid(); // the same after a reload
 const ORPHAN_AGE_MS = 20_000; // another tab's entry that is older is sent by this tab
 const MAX_DELAY_MS = 30_000;
 const RETRY_STATUSES = [408, 429, 500, 502, 503, 504];

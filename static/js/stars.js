@@ -1,6 +1,7 @@
 // Star ratings of replies: shown immediately, and kept in the browser until the server has saved
 // them. Each is saved exactly once.
 import { Outbox, unsentMessage } from "./outbox.js";
+import { randomUuid } from "./uuid.js";
 
 const outbox = new Outbox("stars", handleOutboxEvent);
 
@@ -32,7 +33,7 @@ export function giveStars(rollout, stars) {
   const waits = isStreaming(rollout);
   for (const entry of outbox.waiting()) if (entry.rollout === rollout) outbox.retract(entry.uuid);
   if (waits) showStatus(rollout, "sent when the reply is complete");
-  const uuid = crypto.randomUUID();
+  const uuid = randomUuid();
   outbox.add({
     uuid,
     url: `/rate/${rollout}/`,

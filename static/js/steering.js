@@ -1,5 +1,7 @@
 // Steering of a live rollout: sends stop, edit, seat, hold and free requests, and waits until an
 // explorer has confirmed them.
+import { randomUuid } from "./uuid.js";
+
 const FIRST_POLL_MS = 150;
 const MAX_POLL_MS = 2000;
 // The server itself refuses a request that no explorer has received within two minutes.
@@ -19,11 +21,7 @@ async function fetchJson(address, options = {}) {
 
 // Send one steering request. Returns {state: "done"}, {state: "refused", reason}, or
 // {state: "unsent", reason} if it may be sent again with the same uuid.
-export async function steer(
-  base,
-  kind,
-  { text = "", turn = null, uuid = crypto.randomUUID() } = {},
-) {
+export async function steer(base, kind, { text = "", turn = null, uuid = randomUuid() } = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
   const result = await fetchJson(`${base}${kind}/`, {
     method: "POST",

@@ -1,6 +1,7 @@
 // The text field in which a person edits the policy's turn or writes it. The text survives a reload
 // and a refused request.
 import { steer } from "./steering.js";
+import { randomUuid } from "./uuid.js";
 
 const HOLD_INTERVAL_MS = 60_000; // each hold request pauses the policy for at most two minutes
 const CHECK_MS = 100;
@@ -53,7 +54,7 @@ export class TurnEditor {
   // Open the editor with the turn's current text. The stream continues until the policy has
   // received the hold request.
   open(kind, turn, text) {
-    Object.assign(this, { kind, turn, uuid: crypto.randomUUID(), isDirty: false });
+    Object.assign(this, { kind, turn, uuid: randomUuid(), isDirty: false });
     this.show(kind === "edit" ? text : "");
     this.hold();
   }
@@ -90,16 +91,18 @@ export class TurnEditor {
 
   onInput() {
     if (!this.isDirty) this.isDirty = true;
-    this.uuid = crypto.randomUUID(); // a different text is a different request
+    this.uuid = randomUuid(); // a different text is a different request
     this.saveDraft();
   }
 
   saveDraft() {
     const { kind, turn, uuid } = this;
-    localStorage.setItem(
-      this.key,
-      JSON.stringify({ kind, turn, uuid, text: this.field.value, at: Date.now() }),
-    );
+    const draft = { kind, turn, uuid, text: this.field.value, at: Date.now() };
+    try {
+      localStorage.setItem(this.key, JSON.stringify(draft));
+    } catch {
+      // The browser's storage is full: the text can still be sent, and is lost in a reload.
+    }
   }
 
   // Restore the draft after a reload, and pause the policy again.
@@ -142,7 +145,7 @@ export class TurnEditor {
       this.showStatus("");
       this.showError(result.reason);
       // Sending it again is a new request.
-      if (result.state === "refused") this.uuid = crypto.randomUUID();
+      if (result.state === "refused") this.uuid = randomUuid();
     }
   }
 

@@ -41,6 +41,24 @@ def explorer(address, monkeypatch):
     found.stop()
 
 
+def test_holding_enter_sends_a_message_once(visit, seeded, address):
+    page = visit(seeded["alice"]).open(address)
+    page.get_by_label("Message").fill("My lamp is late.")
+    sent = []  # held back, as by a slow server
+    page.route(
+        "**/*",
+        lambda route: sent.append(route) if route.request.method == "POST" else route.continue_(),
+    )
+    with page.expect_request(lambda request: request.method == "POST"):
+        for _ in range(5):  # from the second on, they are repeats
+            page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    for route in sent:
+        route.continue_()
+    page.get_by_text("Waiting for an engine").wait_for()
+    assert len(sent) == 1 and ChatTurn.objects.count() == 1
+
+
 def test_typed_message_is_answered_while_the_user_watches(
     visit, seeded, address, explorer, eventually
 ):

@@ -183,6 +183,18 @@ def test_typed_text_is_kept_when_the_server_does_not_respond(visit, seeded, spea
     assert Intervention.objects.filter(kind="edit").count() == 1
 
 
+def test_edit_is_sent_while_the_browsers_storage_is_full(visit, seeded, speaker):
+    window, page = opened(visit, seeded["alice"], speaker)
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
+    with obeying(speaker):
+        window.press("e")
+        page.get_by_text("You are writing").wait_for()
+        page.locator("textarea").fill("I am sure")
+        window.press("Control+Enter")
+        page.locator("[data-status].good").wait_for()
+    assert Intervention.objects.filter(kind="edit").count() == 1
+
+
 def test_other_viewers_see_who_is_writing_and_the_text(visit, seeded, speaker):
     _, page = opened(visit, seeded["bob"], speaker)
     speaker.writer.held(speaker.rollout.pk, "alice", 120)

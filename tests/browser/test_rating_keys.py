@@ -234,3 +234,33 @@ def test_touch_targets_are_large_enough(visit, transactional_db):
         page.context.close()
         elsewhere(close_held)
     assert small == {}
+
+
+def press_on_other_layout(page, key: str, code: str, **modifiers: bool) -> None:
+    """Press a key as a browser reports it on a layout without Latin letters."""
+    event = {"key": key, "code": code, "bubbles": True, "cancelable": True, **modifiers}
+    page.evaluate(
+        "(init) => document.body.dispatchEvent(new KeyboardEvent('keydown', init))", event
+    )
+
+
+def test_keys_work_on_a_layout_without_latin_letters(begun):
+    _asked, _window, page = begun()
+    press_on_other_layout(page, "л", "KeyK", ctrlKey=True)
+    page.wait_for_selector("dialog#palette[open]")
+    page.keyboard.press("Escape")
+    press_on_other_layout(page, "с", "KeyC")  # a Cyrillic letter
+    page.locator("[data-critique]").wait_for()
+
+
+def test_item_is_rated_where_the_browser_offers_no_uuids(begun, eventually):
+    """Over plain HTTP in a network, browsers lack crypto.randomUUID."""
+    _asked, window, page = begun()
+    page.add_init_script("Object.defineProperty(crypto, 'randomUUID', { value: undefined });")
+    page.reload()
+    page.wait_for_selector("[data-item]")
+    item = item_on(page)
+    window.press("4", "Enter")
+    wait_for_another(page, item)
+    eventually(lambda: unsent(page) == 0)
+    assert window.complaints == []

@@ -2,6 +2,7 @@
 // shown as saved immediately; the outbox makes sure that the server saves it exactly once.
 import { onPageKey } from "../keys.js";
 import { Outbox, post } from "../outbox.js";
+import { randomUuid } from "../uuid.js";
 import { initPairDiff } from "./pair_diff.js";
 
 const PREFETCH_COUNT = 2; // pairs to load ahead
@@ -175,7 +176,7 @@ function saveVotes() {
 
 function sendVote(choice) {
   if (!current) return;
-  const uuid = crypto.randomUUID();
+  const uuid = randomUuid();
   const pair = current.dataset.pair;
   const body = {
     client_uuid: uuid,
@@ -213,7 +214,7 @@ async function undo() {
     return outbox.hasFailed
       ? showMessage("The vote is being sent. Undo it when the server responds.")
       : setTimeout(undo, 50);
-  last.undoUuid ??= crypto.randomUUID(); // the same uuid when sent again, so that it is undone once
+  last.undoUuid ??= randomUuid(); // the same uuid when sent again, so that it is undone once
   saveVotes();
   let response;
   try {

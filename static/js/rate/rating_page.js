@@ -3,6 +3,7 @@
 // once.
 import { isText, onPageKey } from "../keys.js";
 import { Outbox, post, unsentMessage, writtenText } from "../outbox.js";
+import { randomUuid } from "../uuid.js";
 import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
 import {
@@ -193,7 +194,7 @@ function submit() {
 // Create the outbox entry of a rating or a flag of the current item.
 function createEntry(verb, fields) {
   const { article, firstKey, changes } = current;
-  const uuid = crypto.randomUUID();
+  const uuid = randomUuid();
   const body = {
     client_uuid: uuid,
     ...lease.fields(article),
@@ -239,7 +240,7 @@ function skipItem(reason) {
   drafts.remove(article.dataset.item);
   lease.remove(article);
   const entry = {
-    uuid: crypto.randomUUID(),
+    uuid: randomUuid(),
     url: lease.address(article, "skip/"),
     body: { fence: Number(article.dataset.fence), reason },
   };
@@ -286,7 +287,7 @@ async function undo() {
       : setTimeout(undo, 50);
   let response;
   try {
-    response = await post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
+    response = await post("/rate/undo/", { client_uuid: last.uuid, new_uuid: randomUuid() });
   } catch {
     return showMessage("The server is not responding, so the rating can’t be undone now.");
   }
@@ -449,7 +450,7 @@ function saveRewrite(rollout, text, original) {
     showMessage("Change the text first, or discard the rewrite.");
     return false;
   }
-  const uuid = crypto.randomUUID();
+  const uuid = randomUuid();
   outbox.add({
     uuid,
     url: lease.address(article, "rewrite/"),
