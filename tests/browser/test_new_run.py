@@ -100,7 +100,7 @@ def test_each_button_works_after_the_form_was_redrawn(visit, seeded, button, sta
     window = visit(seeded["alice"])
     page = window.open(reverse("run-new"))
     before = page.evaluate(BUTTONS)
-    redrawn(page, slug="drawn", title="Drawn again", against="lab/tone-7")
+    redrawn(page, slug="drawn", title="Drawn again", **{"earlier-run": "lab/tone-7"})
     assert page.evaluate(BUTTONS) == before
     assert [one for one in before if one[0] == "act"] == ACTS
     assert all(value for _, value in before)

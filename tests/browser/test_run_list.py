@@ -20,7 +20,7 @@ def test_enter_in_the_tag_field_adds_the_tag(visit, seeded):
 
 def test_action_bar_is_sticky_only_while_a_run_is_selected(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("runs"))
-    place = "() => getComputedStyle(document.getElementById('ticked')).position"
+    place = "() => getComputedStyle(document.getElementById('selected-runs')).position"
     assert page.evaluate(place) != "sticky"
     page.check(f'[name="run"][value="{seeded["run"].pk}"]')
     assert page.evaluate(place) == "sticky"
