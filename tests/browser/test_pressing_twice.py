@@ -10,7 +10,7 @@ from tests.keeping import elsewhere
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_double_click_votes_on_one_pair(judging, eventually):  # noqa: F811
+def test_double_click_votes_on_one_pair(judging, eventually):
     _, _, _, page = judging
     page.wait_for_load_state("networkidle")  # the next pairs are loaded
     first = pair_on(page)
@@ -31,7 +31,7 @@ def test_double_click_on_submit_sends_one_rewrite(visit, transactional_db, event
     assert len(eventually(asked.ratings)) == 1
 
 
-def test_two_undos_in_a_row_withdraw_two_votes(judging, eventually):  # noqa: F811
+def test_two_undos_in_a_row_withdraw_two_votes(judging, eventually):
     _, _, window, page = judging
     page.wait_for_load_state("networkidle")
     first = pair_on(page)
