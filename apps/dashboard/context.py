@@ -3,6 +3,7 @@
 Who only rates gets the places where raters work, and no others.
 """
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
@@ -40,6 +41,7 @@ def frame(request: HttpRequest) -> dict:
     """
     only_rates = SimpleLazyObject(lambda: rates_only(request))
     return {
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "only_rates": only_rates,
         "rail": SimpleLazyObject(lambda: navigation_places(bool(only_rates))),
         "waiting_ratings": SimpleLazyObject(lambda: count_waiting_items(request)),

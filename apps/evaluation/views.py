@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
@@ -61,7 +60,6 @@ def show_arena_page(request: SignedInRequest, pk: int) -> HttpResponse:
         "progress": progress,
         "keys": keys_by_action(request.user.rating_keys),
         "keys_json": json.dumps(_actions_by_key(request.user)),
-        "csrf_cookie": settings.CSRF_COOKIE_NAME,
     }
     return render(request, "evaluation/arena.html", context)
 

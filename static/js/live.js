@@ -68,7 +68,8 @@ function onEnd(card, rollout) {
 function applyChunk(chunk) {
   const card = findCard(chunk.r);
   if (!card) {
-    pendingChunks.set(chunk.r, [...(pendingChunks.get(chunk.r) ?? []), chunk]);
+    if (!pendingChunks.has(chunk.r)) pendingChunks.set(chunk.r, []);
+    pendingChunks.get(chunk.r).push(chunk);
     cardsToFetch.add(chunk.r);
     fetchCards();
   } else if (chunk.t === "end") onEnd(card, chunk.r);
@@ -112,14 +113,21 @@ async function fetchFragments(url, rollouts) {
 }
 
 const fetchCards = throttle(async () => {
-  const maxCards = Number(grid.dataset.maxCards);
-  const rollouts = [...cardsToFetch].slice(-maxCards);
-  for (const skipped of [...cardsToFetch].slice(0, -maxCards)) pendingChunks.delete(skipped);
+  const requested = [...cardsToFetch];
   cardsToFetch.clear();
-  if (rollouts.length)
+  const rollouts = requested.slice(-Number(grid.dataset.maxCards));
+  const hasPlace = findReplaceableCard() !== undefined;
+  if (rollouts.length && hasPlace)
     for (const card of await fetchFragments(grid.dataset.cards, rollouts))
       if (!findCard(card.dataset.rollout)) placeCard(card);
+  requested.forEach(forgetEnded);
 }, 400);
+
+// Forget the chunks of a rollout that ended without a place in the grid. Those that still stream
+// keep theirs, so that a card that becomes free shows their whole text.
+function forgetEnded(rollout) {
+  if (pendingChunks.get(rollout)?.at(-1).t === "end") pendingChunks.delete(rollout);
+}
 
 const refreshRatings = throttle(async () => {
   const unrated = [...grid.querySelectorAll(`${CARD}.done`)]
@@ -136,7 +144,10 @@ const refreshRatings = throttle(async () => {
 
 // Fetch cards whose chunks the server no longer has.
 async function replaceCards(rollouts) {
-  for (const rollout of rollouts) lastIds.delete(rollout);
+  for (const rollout of rollouts) {
+    lastIds.delete(rollout);
+    pendingChunks.delete(rollout);
+  }
   for (const card of await fetchFragments(
     grid.dataset.cards,
     rollouts.slice(0, Number(grid.dataset.maxCards)),

@@ -36,7 +36,7 @@ export function keysOf(prefix) {
 
 // Return the CSRF token. After a sign-in in another tab, the cookie is newer than the page's token.
 function csrfToken() {
-  const name = document.querySelector("[data-csrf-cookie]")?.dataset.csrfCookie;
+  const name = document.body.dataset.csrfCookie;
   const cookie = document.cookie.split("; ").find((part) => part.startsWith(`${name}=`));
   return cookie ? decodeURIComponent(cookie.slice(name.length + 1)) : document.body.dataset.csrf;
 }

@@ -1,5 +1,5 @@
 // Behavior of all pages: theme switch, command palette, clickable rows, dialogs, the CSRF token of
-// htmx requests, and relative times.
+// htmx requests, sessions that end, and relative times.
 import { showPalette } from "./keys.js";
 
 // Relative times such as "12 s" are updated in the browser: each <time data-age> counts from its
@@ -59,9 +59,44 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
+// Return the CSRF token. A login in another tab replaces the cookie, and the page's own token is
+// refused from then on.
+function csrfToken() {
+  const { csrf, csrfCookie } = document.body.dataset;
+  const cookie = document.cookie.split("; ").find((part) => part.startsWith(`${csrfCookie}=`));
+  return cookie ? decodeURIComponent(cookie.slice(csrfCookie.length + 1)) : csrf;
+}
+
 document.addEventListener("htmx:config:request", (event) => {
-  event.detail.ctx.request.headers["X-CSRFToken"] = document.body.dataset.csrf;
+  event.detail.ctx.request.headers["X-CSRFToken"] = csrfToken();
 });
+
+document.addEventListener("submit", (event) => {
+  const field = event.target.querySelector("[name=csrfmiddlewaretoken]");
+  if (field) field.value = csrfToken();
+});
+
+// After a session has ended, a request for a part of the page is redirected to the login page, which
+// must not replace that part and what was typed in it.
+document.addEventListener("htmx:before:response", (event) => {
+  const { raw } = event.detail.ctx.response;
+  if (!raw.redirected) return;
+  event.preventDefault();
+  showSignedOut(new URL(raw.url));
+});
+
+function showSignedOut(login) {
+  if (document.querySelector("[data-signed-out]")) return;
+  const note = document.createElement("p");
+  const link = document.createElement("a");
+  login.searchParams.set("next", location.pathname + location.search);
+  Object.assign(link, { className: "link", href: login, textContent: "Log in", target: "_blank" });
+  note.className = "note warning";
+  note.dataset.signedOut = "";
+  note.setAttribute("role", "alert");
+  note.append("You are signed out. This page keeps what you typed. ", link, " in a new tab.");
+  document.getElementById("page").prepend(note);
+}
 
 window.addEventListener("offline", () => setOffline(true));
 window.addEventListener("online", () => setOffline(false));

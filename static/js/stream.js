@@ -26,22 +26,22 @@ export function subscribe(buildUrl, onFrame) {
   function connect() {
     const url = new URL(buildUrl(), window.location.href);
     url.protocol = url.protocol.replace("http", "ws");
-    socket = new WebSocket(url);
+    const opened = new WebSocket(url);
+    socket = opened;
     const ping = setInterval(
-      () => socket.readyState === WebSocket.OPEN && socket.send("ping"),
+      () => opened.readyState === WebSocket.OPEN && opened.send("ping"),
       PING_MS,
     );
-    socket.addEventListener("open", () => {
-      failures = 0;
-      showConnection("live");
-    });
-    socket.addEventListener("message", (event) => {
+    opened.addEventListener("open", () => showConnection("live"));
+    opened.addEventListener("message", (event) => {
+      failures = 0; // not when it opens: the server also opens a connection that it then refuses
       const frame = JSON.parse(event.data);
       if (frame.status) showConnection(frame.status === "live" ? "live" : "late");
       onFrame(frame);
     });
-    socket.addEventListener("close", (event) => {
+    opened.addEventListener("close", (event) => {
       clearInterval(ping);
+      if (socket !== opened) return; // replaced when the page was restored
       showConnection("offline");
       if (!FATAL_CLOSE_CODES.has(event.code)) scheduleReconnect();
     });
@@ -60,7 +60,11 @@ export function subscribe(buildUrl, onFrame) {
     }
   });
   window.addEventListener("pagehide", () => socket.close());
-  window.addEventListener("pageshow", (event) => event.persisted && connect());
+  window.addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    clearTimeout(timer);
+    connect();
+  });
   connect();
 }
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
@@ -61,7 +60,6 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
         "gold_counts": known_answers_met(request.user),
         "flags": FLAGS,
         "skips": SKIPS,
-        "csrf_cookie": settings.CSRF_COOKIE_NAME,
         "again": ",".join(map(str, _numbers(request, "again")[:MAX_CONCURRENT])),
     }
     return render(request, "feedback/rate.html", context)

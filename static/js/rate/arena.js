@@ -36,6 +36,7 @@ let pastMs = 0; // ms for which the current pair was visible, before visibleSinc
 let visibleSince = 0;
 let isFetching = false;
 let isReachable = true;
+let isUndoing = false;
 let messageTimer = 0;
 let retryTimer = 0;
 
@@ -205,7 +206,14 @@ function restorePair(last, article) {
   showMessage(`Undone: ${CHOICE_LABELS[last.choice]}.`);
 }
 
+// Undo the last vote. A second undo waits for the first, which would be undone again otherwise.
 async function undo() {
+  if (isUndoing) return setTimeout(undo, 50);
+  isUndoing = true;
+  return undoLast().finally(() => (isUndoing = false));
+}
+
+async function undoLast() {
   const last = votes.at(-1);
   if (!last) return showMessage("Nothing to undo.");
   if (votedArticles.has(last.uuid) && outbox.retract(last.uuid))
@@ -270,7 +278,9 @@ onPageKey((key) => {
 
 page.addEventListener("click", (event) => {
   const choice = event.target.closest("[data-choice]")?.dataset.choice;
-  if (choice) sendVote(choice);
+  // The second click of a double click would be a vote about the next pair, which nobody has read.
+  const isDoubleClick = event.detail > 1;
+  if (choice && !isDoubleClick) sendVote(choice);
   else if (event.target.closest("[data-undo-button]")) undo();
 });
 

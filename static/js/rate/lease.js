@@ -3,10 +3,11 @@
 // item which never arrived at a page is soon free again.
 import { post } from "../outbox.js";
 
-const leases = new Map(); // article → { until, length, isRenewing, isConfirmed }
+const leases = new Map(); // article → { until, length, isRenewing, isConfirmed, retryAt }
 const ring = document.querySelector("[data-ring]");
 const clock = document.querySelector("[data-clock]");
 const LOW_FRACTION = 0.2;
+const SIGNED_OUT_RETRY_MS = 30_000;
 const HELD_KEY = `rate:${document.body.dataset.user}:hands`;
 const page = document.querySelector("[data-rating-page]");
 let current = null;
@@ -30,6 +31,7 @@ export function add(article) {
     length,
     isRenewing: false,
     isConfirmed: false,
+    retryAt: 0,
   };
   leases.set(article, lease);
   if (document.visibilityState !== "visible") renew(article, lease);
@@ -76,7 +78,10 @@ async function renew(article, lease) {
       });
     } else if (response.status === 409 && leases.delete(article))
       onLost(article, await response.json());
-    else if (response.status === 401) onLost(article, null);
+    else if (response.status === 401) {
+      lease.retryAt = performance.now() + SIGNED_OUT_RETRY_MS;
+      onLost(article, null);
+    }
   } catch {
     // Offline: only the server can say that the lease is lost.
     lease.until = Math.max(lease.until, performance.now());
@@ -101,9 +106,11 @@ function showTimes() {
 function tick() {
   showTimes();
   if (document.visibilityState !== "visible") return;
-  for (const [article, lease] of leases)
-    if (!lease.isRenewing && performance.now() > lease.until - (lease.length * 2) / 3)
-      renew(article, lease);
+  const now = performance.now();
+  for (const [article, lease] of leases) {
+    const isDue = now > Math.max(lease.retryAt, lease.until - (lease.length * 2) / 3);
+    if (isDue && !lease.isRenewing) renew(article, lease);
+  }
 }
 
 function onVisibilityChange() {

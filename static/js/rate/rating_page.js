@@ -18,6 +18,7 @@ import {
   showError,
   showFieldErrors,
   showMessage,
+  showSignedOutError,
 } from "./rating_view.js";
 import * as session from "./session.js";
 
@@ -34,6 +35,7 @@ let current = null; // { article, module, form, shownAt, firstKey, changes, spen
 let explainedUuid = null; // the norming rating whose explanation is shown or awaited
 let isFetching = false;
 let isReachable = true; // whether the last request for items succeeded
+let isUndoing = false;
 let pollTimer = 0;
 
 /* the current item */
@@ -277,7 +279,14 @@ function closeExplanation() {
 
 /* undoing */
 
+// Undo the last rating. A second undo waits for the first, which would be undone again otherwise.
 async function undo() {
+  if (isUndoing) return setTimeout(undo, 50);
+  isUndoing = true;
+  return undoLast().finally(() => (isUndoing = false));
+}
+
+async function undoLast() {
   const last = session.last();
   if (!last) return showMessage("Nothing to undo.");
   if (session.itemOf(last.uuid) && outbox.retract(last.uuid)) return restoreRated(last, null);
@@ -380,15 +389,7 @@ function handleInvalid(entry, errors) {
 
 function showSignedOut() {
   if (current) saveDraft();
-  const link = Object.assign(document.createElement("a"), {
-    className: "link",
-    textContent: "Log in",
-    href: `${page.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}`,
-  });
-  showError(
-    "You are signed out. Your browser keeps your ratings and sends them after you log in. ",
-    link,
-  );
+  showSignedOutError();
 }
 
 // Another rater has the item now. `problem` is null if the rater is signed out.
@@ -579,7 +580,8 @@ stage.addEventListener("change", (event) => {
 
 page.addEventListener("click", (event) => {
   const action = event.target.closest("[data-act]")?.dataset.act;
-  if (action in ACTIONS) ACTIONS[action]();
+  const isRepeated = action === "submit" && event.detail > 1; // would submit the next item, unread
+  if (action in ACTIONS && !isRepeated) ACTIONS[action]();
   if (event.target.closest("[data-continue]")) closeExplanation();
   const slots = event.target.closest("[data-reclaim-slots]")?.dataset.reclaimSlots;
   if (slots) {

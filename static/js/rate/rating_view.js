@@ -29,6 +29,20 @@ export function showError(message, ...nodes) {
   box.hidden = !message;
 }
 
+// Show that the rater is signed out, unless it is shown: the focus may be on its link.
+export function showSignedOutError() {
+  if (find("[data-error] [data-log-in]")) return;
+  const link = document.createElement("a");
+  const next = encodeURIComponent(location.pathname + location.search);
+  link.dataset.logIn = "";
+  link.href = `${page.dataset.login}?next=${next}`;
+  Object.assign(link, { className: "link", textContent: "Log in" });
+  showError(
+    "You are signed out. Your browser keeps your ratings and sends them after you log in. ",
+    link,
+  );
+}
+
 export function createButton(label, onClick) {
   const button = document.createElement("button");
   Object.assign(button, { type: "button", textContent: label });
