@@ -102,10 +102,9 @@ function placeCard(card) {
 }
 
 async function fetchFragments(url, rollouts) {
-  const response = await fetch(
-    `${url}?${rollouts.map((rollout) => `rollout=${rollout}`).join("&")}`,
-  );
-  if (!response.ok) return [];
+  const query = rollouts.map((rollout) => `rollout=${rollout}`).join("&");
+  const response = await fetch(`${url}?${query}`).catch(() => null); // null: offline
+  if (!response?.ok || response.redirected) return []; // redirected: the session has ended
   // The fragment comes from our own server; model output in it is escaped.
   return [...new DOMParser().parseFromString(await response.text(), "text/html").body.children].map(
     (child) => document.importNode(child, true),

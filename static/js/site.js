@@ -36,9 +36,16 @@ function switchTheme() {
   document.dispatchEvent(new CustomEvent("theme"));
 }
 
+// Open the page of a row that was clicked, as its link would: with Ctrl or Command in a new tab.
+// Selecting text in a row opens nothing.
 function openRow(event) {
   if (event.target.closest("a, button, input, label, summary")) return;
-  event.target.closest("tr.open")?.querySelector("a")?.click();
+  const link = event.target.closest("tr.open")?.querySelector("a");
+  if (!link || getSelection()?.toString()) return;
+  const { ctrlKey, metaKey, shiftKey } = event;
+  link.dispatchEvent(
+    new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey }),
+  );
 }
 
 document.addEventListener("click", (event) => {

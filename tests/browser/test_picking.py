@@ -26,3 +26,22 @@ def test_rollouts_are_selected_and_rescored_on_a_phone(visit, seeded):
         page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         and window.complaints == []
     )
+
+
+def test_ctrl_click_on_a_row_opens_its_page_in_a_new_tab(visit, seeded):
+    address = reverse("rollouts", args=["lab", seeded["run"].slug])
+    page = visit(seeded["alice"]).open(address)
+    age = page.locator("tr.open td").last
+    with page.context.expect_page() as opened:
+        age.click(modifiers=["Control"])
+    opened.value.wait_for_url("**/rollouts/*/")
+    assert page.url.endswith(address)
+
+
+def test_selecting_text_in_a_row_does_not_open_its_page(visit, seeded):
+    address = reverse("rollouts", args=["lab", seeded["run"].slug])
+    page = visit(seeded["alice"]).open(address)
+    page.locator("tr.open td").last.evaluate(
+        "(cell) => { getSelection().selectAllChildren(cell); cell.click(); }"
+    )
+    assert page.url.endswith(address) and page.evaluate("() => getSelection().toString()")
