@@ -265,7 +265,7 @@ def offline_plan(budget: int, seed: int, options: argparse.Namespace) -> config.
     schedule = {
         "decisions": budget,
         "rewrites": rewrites,
-        **({"until": 1.0} if budget >= EVERYTHING else {}),
+        **({"end_share": 1.0} if budget >= EVERYTHING else {}),
     }
     return parsing.parse_config(
         {

@@ -128,7 +128,7 @@ def test_drop_waits_for_the_planning_trainer_and_keeps_the_groups_it_took(ready,
             plan_step(run, run.fence)
             other = pool.submit(_elsewhere, lambda: drop_groups(run, groups, alice, "they plead"))
             eventually(somebody_waits)
-        assert other.result(30).taken == 2
+        assert other.result(30).in_steps == 2
     assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}] and not violated()
 
 

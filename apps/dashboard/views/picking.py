@@ -175,7 +175,7 @@ def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[st
 
 
 def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
-    chosen = Chosen.read({"among": sorted(_groups(run, picked))})
+    chosen = Chosen.read({"groups": sorted(_groups(run, picked))})
     rescoring = start_rescoring(
         run, scorers_in(request.POST.get("rewards", "")), chosen, request.user
     )
