@@ -1,14 +1,23 @@
 // Keeps ratings and votes in the browser until the server has saved them. Each entry has its own
 // key, so that two tabs never overwrite each other. The client uuid makes an entry that two tabs
 // send one rating.
-import { randomUuid } from "./uuid.js";
-
 const USER = document.body.dataset.user;
 const TAB = sessionStorage.getItem("tab") ?? randomUuid(); // the same after a reload
 const ORPHAN_AGE_MS = 20_000; // another tab's entry that is older is sent by this tab
 const MAX_DELAY_MS = 30_000;
 const RETRY_STATUSES = [408, 429, 500, 502, 503, 504];
 sessionStorage.setItem("tab", TAB);
+
+// Return a random UUID (version 4, RFC 9562). Browsers offer crypto.randomUUID only over HTTPS and on
+// the machine itself, not over plain HTTP in a network.
+export function randomUuid() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const digits = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
 
 export function read(key) {
   try {

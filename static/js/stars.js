@@ -1,7 +1,6 @@
 // Star ratings of replies: shown immediately, and kept in the browser until the server has saved
 // them. Each is saved exactly once.
-import { Outbox, unsentMessage } from "./outbox.js";
-import { randomUuid } from "./uuid.js";
+import { Outbox, randomUuid, unsentMessage } from "./outbox.js";
 
 const outbox = new Outbox("stars", handleOutboxEvent);
 

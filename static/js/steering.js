@@ -1,6 +1,6 @@
 // Steering of a live rollout: sends stop, edit, seat, hold and free requests, and waits until an
 // explorer has confirmed them.
-import { randomUuid } from "./uuid.js";
+import { randomUuid } from "./outbox.js";
 
 const FIRST_POLL_MS = 150;
 const MAX_POLL_MS = 2000;

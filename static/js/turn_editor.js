@@ -1,7 +1,7 @@
 // The text field in which a person edits the policy's turn or writes it. The text survives a reload
 // and a refused request.
 import { steer } from "./steering.js";
-import { randomUuid } from "./uuid.js";
+import { randomUuid } from "./outbox.js";
 
 const HOLD_INTERVAL_MS = 60_000; // each hold request pauses the policy for at most two minutes
 const CHECK_MS = 100;

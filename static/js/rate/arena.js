@@ -1,8 +1,7 @@
 // The voting page of a blind arena: shows one pair at a time and prefetches the next. A vote is
 // shown as saved immediately; the outbox makes sure that the server saves it exactly once.
 import { onPageKey } from "../keys.js";
-import { Outbox, post } from "../outbox.js";
-import { randomUuid } from "../uuid.js";
+import { Outbox, post, randomUuid } from "../outbox.js";
 import { initPairDiff } from "./pair_diff.js";
 
 const PREFETCH_COUNT = 2; // pairs to load ahead

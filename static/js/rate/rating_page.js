@@ -2,8 +2,7 @@
 // rating is shown as saved immediately; the outbox makes sure that the server saves it exactly
 // once.
 import { isText, onPageKey } from "../keys.js";
-import { Outbox, post, unsentMessage, writtenText } from "../outbox.js";
-import { randomUuid } from "../uuid.js";
+import { Outbox, post, randomUuid, unsentMessage, writtenText } from "../outbox.js";
 import * as drafts from "./drafts.js";
 import * as lease from "./lease.js";
 import {
