@@ -87,9 +87,10 @@ document.addEventListener("submit", (event) => {
 // must not replace that part and what was typed in it.
 document.addEventListener("htmx:before:response", (event) => {
   const { raw } = event.detail.ctx.response;
-  if (!raw.redirected) return;
+  const address = new URL(raw.url, location.href);
+  if (!raw.redirected || !address.pathname.startsWith("/accounts/")) return;
   event.preventDefault();
-  showSignedOut(new URL(raw.url));
+  showSignedOut(address);
 });
 
 function showSignedOut(login) {
