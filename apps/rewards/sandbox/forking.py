@@ -209,7 +209,17 @@ class Server:
         )
 
     def _has_ended(self) -> bool:
-        return self.over.is_set() or self.process is None or self.process.poll() is not None
+        """Return whether the server has exited, whether or not `_keep` has collected it.
+
+        `Popen.poll` does not tell: it returns None while `_keep` waits in `Popen.wait`.
+        """
+        if self.over.is_set() or self.process is None:
+            return True
+        try:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.process.pid, options) is not None
+        except ChildProcessError:  # `_keep` has just collected it
+            return True
 
     def _send(self, request: bytes, descriptors: Sequence[int]) -> None:
         try:
