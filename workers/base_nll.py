@@ -5,7 +5,7 @@ learned scorers.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,11 @@ from apps.policies.manifest import verify_folder
 from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.fast_linear import use_fast_linear
 from workers.policies.sampling import sample_batch
+from workers.trainer import packing
 
 RESIDENT = 2  # base policies held in memory
 TOKENS_AT_ONCE = 16_384  # tokens of one forward pass, padding included
+LOGITS_AT_ONCE = 1 << 24  # 64 MiB of float32
 ANSWERS_AT_ONCE = 64
 Tokens = tuple[Sequence[int], Sequence[int]]  # prompt ids, completion ids
 
@@ -46,20 +48,19 @@ class BasePolicy:
         torch.nn.Module.to(self.model, self.device)  # the wrapped `to` of transformers hides types
         self.model.eval()
         use_fast_linear(self.model)
+        packing.prepare_packing(self.model)
         chat_tokenizer = ChatTokenizer(folder)
         self.tokenizer = chat_tokenizer.tokenizer
         self.ends = chat_tokenizer.stop_token_ids
 
     def nlls(self, rows: Sequence[Tokens]) -> list[list[float]]:
         """Return −log p in nats of each completion token, per row; an empty completion has none."""
-        order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]) + len(rows[n][1]))
         rows_of_nlls: list[list[float]] = [[] for _ in rows]
-        while order:
-            width = sum(map(len, rows[order[-1]]))
-            take = max(1, TOKENS_AT_ONCE // max(1, width))
-            some = order[-take:]
-            order = order[:-take]
-            for n, values in zip(some, self._together([rows[n] for n in some], width), strict=True):
+        # Replies to one prompt stand together, so that a pass computes their prompt once.
+        order = sorted((n for n, row in enumerate(rows) if row[1]), key=lambda n: rows[n])
+        for some in _split_into_passes(rows, order):
+            chosen_rows = [rows[n] for n in some]
+            for n, values in zip(some, self._nlls_of_pass(chosen_rows), strict=True):
                 rows_of_nlls[n] = values
         return rows_of_nlls
 
@@ -82,24 +83,74 @@ class BasePolicy:
         return sampled
 
     @torch.no_grad()
-    def _together(self, rows: Sequence[Tokens], width: int) -> list[list[float]]:
+    def _nlls_of_pass(self, rows: Sequence[Tokens]) -> list[list[float]]:
+        if packing.packs_rows(self.model):
+            return self._packed_nlls(rows)
+        return self._padded_nlls(rows)
+
+    def _packed_nlls(self, rows: Sequence[Tokens]) -> list[list[float]]:
+        """Compute each distinct beginning of the rows once, and logits only before replies."""
+        packed = packing.Packing.of([[*prompt, *completion[:-1]] for prompt, completion in rows])
+        before = torch.cat(
+            [
+                packed.places[n, len(prompt) - 1 : len(prompt) - 1 + len(completion)]
+                for n, (prompt, completion) in enumerate(rows)
+            ]
+        )
+        hidden = packing.hidden_states(self.model.base_model, packed.to(self.device))
+        targets = torch.tensor([token for _, completion in rows for token in completion])
+        head = self.model.get_output_embeddings()
+        at_once = max(1, LOGITS_AT_ONCE // self.model.config.vocab_size)
+        parts = [
+            _nll(head(hidden[places]), tokens)
+            for places, tokens in zip(
+                before.to(self.device).split(at_once),
+                targets.to(self.device).split(at_once),
+                strict=True,
+            )
+        ]
+        lengths = [len(completion) for _, completion in rows]
+        return [values.tolist() for values in torch.cat(parts).split(lengths)]
+
+    def _padded_nlls(self, rows: Sequence[Tokens]) -> list[list[float]]:
         """Compute rows padded on the right, so that positions need no mask.
 
         What is behind a row's end is not read.
         """
+        width = max(sum(map(len, row)) for row in rows)
         ids = torch.zeros(len(rows), width, dtype=torch.long)
         for n, (prompt, completion) in enumerate(rows):
             ids[n, : len(prompt) + len(completion)] = torch.tensor([*prompt, *completion])
         ids = ids.to(self.device)
-        logits = self.model(input_ids=ids).logits[:, :-1].float()
-        chosen = logits.gather(2, ids[:, 1:, None])[..., 0]
-        nll = logits.logsumexp(2) - chosen
         # Column t holds the NLL of token t + 1.
+        nll = _nll(self.model(input_ids=ids).logits[:, :-1], ids[:, 1:])
         nlls = []
         for n, (prompt, completion) in enumerate(rows):
             first = len(prompt) - 1
             nlls.append(nll[n, first : first + len(completion)].tolist())
         return nlls
+
+
+def _split_into_passes(rows: Sequence[Tokens], order: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the row numbers of each pass, in this order; a longer row has a pass of its own."""
+    some: list[int] = []
+    width = 0
+    for n in order:
+        wider = max(width, sum(map(len, rows[n])))
+        if some and wider * (len(some) + 1) > TOKENS_AT_ONCE:
+            yield some
+            some = []
+            wider = sum(map(len, rows[n]))
+        some.append(n)
+        width = wider
+    if some:
+        yield some
+
+
+def _nll(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return −log p in nats of the targets (…); the logits are (…, vocabulary)."""
+    logits = logits.float()
+    return logits.logsumexp(-1) - logits.gather(-1, targets[..., None])[..., 0]
 
 
 class BasePolicies:

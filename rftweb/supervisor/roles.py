@@ -38,6 +38,7 @@ ONE_CHILD = ("prefork", 1)
 SERVICES = ("postgres", "valkey")
 ROLES = (*SERVICES, "web", *QUEUES, "beat")
 GPU_ROLES = ("explorer", "trainer")
+COMPUTING_ROLES = (*GPU_ROLES, "scorer")  # they run models at the same time
 WEB_PROCESSES = 2  # one Python process uses one core only
 
 
@@ -172,9 +173,9 @@ def worker_program(plan: Plan, role: str, name: str, devices: str | None) -> Pro
         return command, {}
 
     environment = {"RFTWEB_READY_FILE": str(ready)}
-    if role in GPU_ROLES and "OMP_NUM_THREADS" not in os.environ:
-        # Engine and trainer compute at the same time; by default torch would give every core to
-        # each.
+    if role in COMPUTING_ROLES and "OMP_NUM_THREADS" not in os.environ:
+        # By default torch would give every core to each. Threads that wait for a core that another
+        # process uses then keep their own core busy: twice the processor time for the same work.
         cores = os.cpu_count() or 2
         environment["OMP_NUM_THREADS"] = str(max(1, cores // 2))
         if "RFTWEB_TURN_THREADS" not in os.environ:

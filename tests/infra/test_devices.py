@@ -11,7 +11,7 @@ from rftweb import environment
 from rftweb.supervisor import devices
 from rftweb.supervisor.devices import Pool, assign_devices
 from rftweb.supervisor.program import CannotStart
-from rftweb.supervisor.roles import Plan, programs
+from rftweb.supervisor.roles import Plan, programs, worker_program
 
 BOTH = [("explorer", "explorer"), ("trainer", "trainer")]
 MORE = [("explorer", "explorer"), ("explorer", "explorer-2"), ("trainer", "trainer")]
@@ -119,3 +119,14 @@ def test_invalid_gpu_setting_is_refused_with_the_variable_name(monkeypatch, valu
     monkeypatch.setenv("RFTWEB_EXPLORER_GPU", value)
     with pytest.raises(ImproperlyConfigured, match="RFTWEB_EXPLORER_GPU is"):
         environment.gpus_by_worker("RFTWEB_EXPLORER_GPU")
+
+
+def test_roles_that_run_models_at_the_same_time_share_the_cores(monkeypatch, tmp_path):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    plan = Plan(tmp_path, 8000)
+    threads = {
+        role: worker_program(plan, role, role, None).environment.get("OMP_NUM_THREADS")
+        for role in ("explorer", "trainer", "scorer", "refiner")
+    }
+    assert threads == {"explorer": "4", "trainer": "4", "scorer": "4", "refiner": None}

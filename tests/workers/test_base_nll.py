@@ -21,6 +21,7 @@ from tests.workers.test_scorer_and_refiner import fresh_workers  # noqa: F401
 from tests.workers.trainer.conftest import base  # noqa: F401
 from workers import refiner, scorer
 from workers.base_nll import BasePolicy
+from workers.trainer.packing import packs_rows
 
 PEOPLE = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model": {}}
 
@@ -34,12 +35,18 @@ def slowly(model, prompt: list[int], completion: list[int]) -> list[float]:
     return found
 
 
-def test_base_nlls_match_a_token_by_token_computation(base):
+@pytest.mark.parametrize("packs", [True, False])
+def test_base_nlls_match_a_token_by_token_computation(base, monkeypatch, packs):
+    if not packs:
+        monkeypatch.setattr("workers.trainer.packing.why_not_packable", lambda model: "not now")
     rows = [((1, 2, 3), (4, 5)), ((1,), (2, 3, 4, 5, 6, 7)), ((3, 3), ()), ((2, 5, 1, 1), (9,))]
+    rows += [((1, 2, 3), (4, 6, 7)), ((1, 2, 3), (4, 5)), ((1, 2, 3, 4), (5, 8))]
     model = AutoModelForCausalLM.from_pretrained(base, dtype="float32").eval()
     with torch.no_grad():
         right = [slowly(model, list(prompt), list(completion)) for prompt, completion in rows]
-    assert [pytest.approx(own, abs=1e-5) for own in right] == BasePolicy(base).nlls(rows)
+    policy = BasePolicy(base)
+    assert packs_rows(policy.model) is packs
+    assert [pytest.approx(own, abs=1e-5) for own in right] == policy.nlls(rows)
 
 
 def test_splitting_many_rows_into_passes_does_not_change_nlls(base, monkeypatch):
@@ -47,6 +54,7 @@ def test_splitting_many_rows_into_passes_does_not_change_nlls(base, monkeypatch)
     policy = BasePolicy(base)
     together = policy.nlls(rows)
     monkeypatch.setattr("workers.base_nll.TOKENS_AT_ONCE", 12)
+    monkeypatch.setattr("workers.base_nll.LOGITS_AT_ONCE", 1)
     apart = policy.nlls(rows)
     assert [pytest.approx(own, abs=1e-5) for own in together] == apart
 
