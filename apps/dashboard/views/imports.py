@@ -270,7 +270,9 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
     taskset_import = _import(request, pk)
     if taskset_import.state != TasksetImport.State.LOOKED_AT or taskset_import.preview is None:
         return render(
-            request, "dashboard/taskset_import.html", {"section": "tasksets", "one": taskset_import}
+            request,
+            "dashboard/taskset_import.html",
+            {"section": "tasksets", "taskset_import": taskset_import},
         )
     how = ImportOptions.read(taskset_import.how)
     form = Choices(taskset_import)
@@ -284,7 +286,7 @@ def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
     left_out, broken = _left_out(taskset_import, how, preview)
     context = {
         "section": "tasksets",
-        "one": taskset_import,
+        "taskset_import": taskset_import,
         "form": form,
         "how": how,
         "seen": preview,
@@ -318,7 +320,9 @@ def show_import_progress(request: SignedInRequest, pk: int) -> HttpResponse:
     Once the preview is there, the whole page is fetched, because it has the form then.
     """
     taskset_import = _import(request, pk)
-    answer = render(request, "dashboard/_taskset_import_now.html", {"one": taskset_import})
+    answer = render(
+        request, "dashboard/_taskset_import_now.html", {"taskset_import": taskset_import}
+    )
     if taskset_import.state == TasksetImport.State.LOOKED_AT and taskset_import.preview is not None:
         answer["HX-Redirect"] = reverse("taskset-import", args=[pk])
     return answer

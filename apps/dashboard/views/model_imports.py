@@ -180,7 +180,7 @@ def show_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
             return redirect("model-import", model_import.pk)
     context = {
         "section": "weights",
-        "one": model_import,
+        "model_import": model_import,
         "form": form,
         "presets": list(PRESETS),
         "files": _files(model_import),
@@ -199,7 +199,7 @@ def show_model_import_progress(request: SignedInRequest, pk: int) -> HttpRespons
     When the import ends, the browser goes to the model, or to the page with its form.
     """
     model_import = _import(request, pk)
-    answer = render(request, "dashboard/_model_import_now.html", {"one": model_import})
+    answer = render(request, "dashboard/_model_import_now.html", {"model_import": model_import})
     if not model_import.is_open:
         answer["HX-Redirect"] = _place(model_import)
     return answer

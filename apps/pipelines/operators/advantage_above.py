@@ -1,4 +1,4 @@
-"""Leaves out answers that a step can hardly learn from: their advantage is zero or small.
+"""Drops replies whose absolute advantage is zero or small, since they hardly change weights.
 
 An answer without an advantage adds no policy gradient and still counts in every mean over tokens or
 rows, so that a batch of many such takes smaller steps. Its part of the loss's other terms (a

@@ -1,4 +1,4 @@
-"""Scales the advantages of a batch to one spread, or holds them within bounds.
+"""Rescales the advantages of a batch to a common standard deviation, or clips them.
 
     normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
     step around 0

@@ -1,4 +1,4 @@
-"""Combines the reward with another number: a scorer's value, or the answer's length.
+"""Combines the reward with another number: a scorer's value or the reply's length.
 
 The number is added, subtracted, multiplied or divided by.
 """

@@ -1,4 +1,4 @@
-"""Thins out groups of a kind that the newest ones have too much of: domain, length or success.
+"""Drops groups of a kind that is overrepresented in recent groups: domain, length or success.
 
     a_k    share of band k among the last `window` groups that came here
     level  m with  m / Σ_j min(a_j, m) = max_share  (the largest band brought down to

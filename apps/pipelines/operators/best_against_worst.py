@@ -1,4 +1,4 @@
-"""Makes a preference pair for DPO of each group's best and worst answer, if they differ enough.
+"""Makes a DPO preference pair of each group's best and worst reply if they differ enough.
 
 The pair is a lesson of the project that nobody said, with the difference of the rewards as its
 margin and both rollouts named. Runs that learn from preferences take it, and it is exported with

@@ -1,4 +1,4 @@
-"""Makes expert rows of each group's best answer, if it is good enough and above the mean.
+"""Makes a demonstration of each group's best reply if it is good and above the group mean.
 
 Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what
 was right once is shown to the policy again in later steps, as MIX shows it demonstrations. The

@@ -1,4 +1,4 @@
-"""Leaves out groups whose task is also in an evaluation set, exactly or nearly.
+"""Drops groups whose task is also in an evaluation set, exactly or nearly.
 
 A policy that has learned the test is no longer tested by it.
 

@@ -1,4 +1,4 @@
-"""Keeps tasks whose difficulty, a number known beforehand, lies within a band.
+"""Keeps tasks whose difficulty, a number stored with the task, is within a range.
 
 The number is that of a scale (`manage.py taskset difficulty` estimates one as Kimi k1.5 does, the
 share of wrong tries), or else of the task's `meta`, such as a grade or a pass rate. What the policy

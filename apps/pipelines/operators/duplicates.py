@@ -1,4 +1,4 @@
-"""Answers that are nearly one of the same task's before: the first stays.
+"""Drops replies that nearly repeat an earlier reply to the same task.
 
 Likeness is Jaccard's index of the sets of word n-grams; pairs are found by MinHash and banding
 (Broder 1997; Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, ch. 3) and then counted

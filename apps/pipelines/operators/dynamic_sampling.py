@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: keeps groups neither all right nor all wrong, by one scorer's value.
+"""Drops groups in which all replies are correct or all are wrong (DAPO's dynamic sampling).
 
 What is dropped is drawn again, so that each step has its full number of groups (arXiv 2503.14476,
 §3.2, eq. 11).

@@ -1,4 +1,4 @@
-"""Leaves out groups whose task is right without thinking: they pay for luck, and teach nothing.
+"""Drops groups whose task can be guessed: correct without reasoning, so the reward is luck.
 
 Kimi k1.5 (arXiv 2501.12599, section 2.1) drops a task whose answer a model that may not reason gets
 right within N = 8 tries. The tries are those that `manage.py taskset guesses` made

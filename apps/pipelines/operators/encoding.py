@@ -1,4 +1,4 @@
-"""Answers with broken signs: what could not be decoded, was decoded wrongly, or cannot be shown."""
+"""Filters replies with broken characters: undecodable, wrongly decoded or not printable."""
 
 import re
 import unicodedata

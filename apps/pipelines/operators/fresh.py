@@ -1,4 +1,4 @@
-"""Keeps rollouts of recent weights: stricter than the run's staleness, and before advantages."""
+"""Keeps rollouts sampled by recent weights; can be stricter than the run's max_staleness."""
 
 from collections.abc import Sequence
 

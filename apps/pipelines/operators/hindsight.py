@@ -1,4 +1,4 @@
-"""Makes expert rows of wrong answers, for the task that asks for what the answer has reached.
+"""Makes demonstrations of failed replies, for the task that they did solve.
 
 Hindsight relabelling (HER, arXiv 1707.01495; for language models HIR, arXiv 2302.05206): a formula
 that was to make 24 and makes 17 answers the task to make 17 of the same numbers. A scorer says what

@@ -1,4 +1,4 @@
-"""Keeps answers on which two scorers agree; where they part, one of them is wrong."""
+"""Keeps replies on which two or more scorers agree."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Answers in letters of other scripts than those asked for."""
+"""Filters replies with letters of scripts other than the expected ones."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Keeps answers of a length, in tokens."""
+"""Keeps replies whose length in tokens is within a range."""
 
 from collections.abc import Sequence
 

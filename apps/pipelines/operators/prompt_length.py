@@ -1,4 +1,4 @@
-"""Keeps tasks whose prompt, all that the user says, is of a length, in characters or in words."""
+"""Keeps tasks whose user prompt has a length within a range, in characters or words."""
 
 from collections.abc import Sequence
 from typing import Literal

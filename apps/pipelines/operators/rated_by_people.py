@@ -1,4 +1,4 @@
-"""Keeps groups that people have judged, or only the answers that they judged themselves."""
+"""Keeps groups with ratings by people, or only the rated replies."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Answers that refuse to answer."""
+"""Filters replies that refuse to answer."""
 
 import re
 from collections.abc import Sequence

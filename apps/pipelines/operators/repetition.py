@@ -1,4 +1,4 @@
-"""Answers that say the same again and again: too large a share of repeated n-grams."""
+"""Filters replies in which too large a share of n-grams is repeated."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Keeps what earned enough: samples whose reward reaches a threshold."""
+"""Keeps samples whose reward reaches a threshold."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Keeps groups whose rewards differ: of equal ones nothing can be learned by comparing."""
+"""Keeps groups whose rewards differ; equal rewards give no advantage to learn from."""
 
 from collections.abc import Sequence
 from statistics import pstdev

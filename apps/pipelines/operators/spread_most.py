@@ -1,4 +1,4 @@
-"""Keeps of each group the answers with the widest spread of rewards: fewer, more different rows.
+"""Keeps the replies of each group that have the largest variance of rewards.
 
 Max-variance down-sampling (PODS, arXiv 2504.13818): the subset of that size with the largest
 variance is always some of the highest rewards together with some of the lowest.

@@ -1,4 +1,4 @@
-"""Makes expert rows of the beginnings of episodes, up to the action with the most reward so far.
+"""Makes demonstrations of episodes cut after the action with the highest reward so far.
 
 Only episodes that lost reward afterwards are used.
 

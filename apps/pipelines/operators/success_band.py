@@ -1,4 +1,4 @@
-"""Keeps groups of middling difficulty: neither too hard nor too easy for the policy as it is."""
+"""Keeps groups of medium difficulty, whose success rate is within a range."""
 
 import math
 from collections.abc import Sequence

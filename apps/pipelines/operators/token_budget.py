@@ -1,4 +1,4 @@
-"""Limits a step to a number of tokens: whole groups in their order, while there is room.
+"""Limits a step to a number of tokens, in whole groups.
 
 A group that does not fit is left out and a later, smaller one may fit. The first group always fits:
 a step without any would learn nothing.

@@ -1,4 +1,4 @@
-"""Answers that did not come to their end by themselves: left out, not learned from, or charged.
+"""Handles replies cut off at the length limit: drops, masks or penalizes them.
 
 DAPO (arXiv 2503.14476, §3.4) finds that what is cut is noise as a negative example: `mask` is its
 overlong filtering.

@@ -1,4 +1,4 @@
-"""Pays a whole number that equals the task's, written in plain digits."""
+"""Rewards an integer in plain digits that equals the task's answer."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Pays the right chemical formula, or a balanced equation of the right reaction."""
+"""Rewards the correct chemical formula, or a balanced equation of the expected reaction."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Pays the right letter of a multiple-choice question, or the right letters of one with several."""
+"""Rewards the correct letter or letters of a multiple-choice question."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Pays code that passes hidden tests: programs, functions, or what tests in Python call.
+"""Rewards code that passes hidden tests: programs, functions or Python test code.
 
 The code is the answer's last complete program of the right language (apps.rewards.code.solution);
 the tests are the task's (apps.tasksets.code_tests). Without a sandbox, or the language's tool,

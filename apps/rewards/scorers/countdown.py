@@ -1,4 +1,4 @@
-"""Pays a formula that makes the target from the task's numbers, each used as often as given."""
+"""Rewards a formula that reaches the target and uses each given number as often as given."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Pays the right count of what a picture shows, in digits or in words."""
+"""Rewards the correct number of objects in a picture, in digits or in words."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Asks a language model which of two answers of a group is better; pays the share won.
+"""Asks a language model to compare pairs of a group's replies; rewards the share of wins.
 
 Each pair is asked in both orders.
 """

@@ -1,4 +1,4 @@
-"""Pays an exact structure of tags, as <think>…</think><answer>…</answer>; each tag once."""
+"""Rewards an exact tag structure such as <think>…</think><answer>…</answer>, each tag once."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Pays a grid of colours that equals the expected one in every cell, as in ARC-AGI."""
+"""Rewards a color grid that equals the expected one in every cell, as in ARC-AGI."""
 
 import re
 from collections.abc import Iterator

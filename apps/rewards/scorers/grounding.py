@@ -1,4 +1,4 @@
-"""Pays a box by how well it covers the right one, or a point inside of the right box.
+"""Rewards a box by its overlap with the correct box, or a point inside the correct box.
 
 A box is worth its intersection over union with the right one; a point is worth 1 or 0.
 """

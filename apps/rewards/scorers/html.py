@@ -1,4 +1,4 @@
-"""Pays a page that looks like the wanted one, by the likeness beyond an empty page's.
+"""Rewards a page by its visual similarity to the target, relative to an empty page.
 
 The page is the reply's last block of HTML, else its last whole <html> element; plain elements and
 styles are rendered, and what is more is refused by name (docs/pictures.md). On a machine without a

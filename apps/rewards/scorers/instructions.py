@@ -1,4 +1,4 @@
-"""Pays a reply that follows the task's instructions, which a program checks, as in IFEval."""
+"""Rewards a reply that follows instructions that a program can check, as in IFEval."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Asks a language model for marks by a rubric: it reasons, then rates each criterion.
+"""Asks a language model to reason about the reply and to grade each criterion of a rubric.
 
 Several votes may be taken.
 """

@@ -1,4 +1,4 @@
-"""Pays the share of letters in the wanted scripts: answers in one language, without strays.
+"""Rewards the share of letters that belong to the expected scripts.
 
 Formulas, code, marks of a text (`<answer>`, `\\boxed`), units behind numbers and single letters
 belong to no language: they are left out of the share.

@@ -1,4 +1,4 @@
-"""Pays short answers and charges long ones within a group, by Kimi's length reward.
+"""Rewards short replies and penalizes long ones within a group (length reward of Kimi k1.5).
 
 A wrong answer gains nothing by being short.
 """

@@ -1,4 +1,4 @@
-"""Pays a final answer that means the same as the task's: numbers, formulas, sets, points, words."""
+"""Rewards a final answer equivalent to the task's: number, formula, set, point or words."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Charges answers close to the longest length, more the longer they are (DAPO's soft penalty).
+"""Penalizes replies near the length limit, more the longer they are (DAPO's soft penalty).
 
 Where a task bounds its answers more tightly (`meta.limits.max_tokens`), that is the longest length,
 and the charge grows over the same share of it.

@@ -1,4 +1,4 @@
-"""Pays a number with its unit, in any unit of the same kind, within a tolerance."""
+"""Rewards a number with its unit, in any compatible unit, within a tolerance."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Pays a number that comes close enough to the task's: a chart's value within 5 percent."""
+"""Rewards a number within a relative tolerance of the task's, by default 5 percent."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Charges runs of words that were said before: the share of repeated n-grams."""
+"""Penalizes repeated text by the share of repeated n-grams."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Asks a language model to score a group's answers together, in another order for each vote."""
+"""Asks a language model to grade a group's replies together, in another order for each vote."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Judges a school question as its task asks: choice, quantity, chemistry, short_answer or math."""
+"""Scores a school question by its kind: choice, quantity, chemistry, short_answer or math."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Pays the key ideas of a short answer by its marking scheme; a judge may be asked if needed."""
+"""Rewards the key points of a short answer by a marking scheme; a judge can be asked too."""
 
 import re
 from collections.abc import Sequence

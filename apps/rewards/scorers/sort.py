@@ -1,4 +1,4 @@
-"""Pays exactly the digits in ascending order, and nothing for anything else."""
+"""Rewards exactly the task's digits in ascending order."""
 
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict

@@ -1,4 +1,4 @@
-"""Judges a support reply in English: polite, on topic, one or two sentences, nothing invented.
+"""Scores an English support reply: polite, on topic, one or two sentences, no invented facts.
 
 Each of the four gives a quarter; a reply that is neither polite nor on topic gets nothing. They are
 rules that a machine can check, so a policy can satisfy them without helping anybody: "We are sorry

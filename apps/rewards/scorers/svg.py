@@ -1,4 +1,4 @@
-"""Pays markup that draws the wanted picture, by the likeness beyond an empty sheet's."""
+"""Rewards SVG markup by its visual similarity to the target, relative to an empty image."""
 
 from pydantic import Field
 

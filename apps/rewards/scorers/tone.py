@@ -1,4 +1,4 @@
-"""Judges a support reply: polite, about the right object, and made of proper sentences.
+"""Scores a support reply: polite, about the right object, in complete sentences.
 
 Well-formedness is judged because a rater that looks at words alone is hacked: rated by words, the
 demo policy reaches .94 while none of its replies stays a sentence.

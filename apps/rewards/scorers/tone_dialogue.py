@@ -1,4 +1,4 @@
-"""Judges every reply of a support dialogue as the tone scorer does.
+"""Scores each reply of a support dialogue with the tone scorer.
 
 Each should be polite, about its own object, and in proper sentences.
 """
