@@ -4,7 +4,6 @@ import pytest
 from django.urls import reverse
 
 from tests.browser.conftest import Visit
-
 from tests.played import play
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
