@@ -5,6 +5,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from apps.accounts.requests import SignedInRequest
+from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
 
@@ -44,3 +45,14 @@ def may_steer(request: SignedInRequest, run: Run) -> bool:
     if run.pk not in steerable:
         steerable[run.pk] = Run.objects.steered_by(request.user).filter(pk=run.pk).exists()
     return steerable[run.pk]
+
+
+def may_see_judgements(request: SignedInRequest, run: Run) -> bool:
+    """Tell whether the user sees the judgements of the run; asked once for each run of a request.
+
+    People who may steer it do, which takes one query less to find out.
+    """
+    seen = request.__dict__.setdefault("judged_runs", {})
+    if run.pk not in seen:
+        seen[run.pk] = may_steer(request, run) or sees_judgements(request.user, run)
+    return seen[run.pk]

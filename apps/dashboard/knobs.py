@@ -48,6 +48,7 @@ class Knob:
     rows: Sequence[Mapping[str, Any]] = ()  # values of the table's rows that it does not show
     emptied: tuple[Any, ...] = ()  # values that an empty field stands for; none if it is required
     usual: str | None = None  # its default in words, if its value differs and can go back to it
+    unlisted: int = 0  # how many choices are left out of a list of names; they can be written
     first_choices: int = 0  # how many of a picker's choices are recommended: they come first
 
     @property

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from django.http import QueryDict
@@ -146,7 +147,7 @@ GROUPS = (
     ),
     ("Rating budget", "Spends a limited number of ratings where they help most.", ("schedule",)),
 )
-MAX_NAMES = 200
+MAX_NAMES = 200  # listed at once; others are written
 PREFIX = "people."
 OF_FORM, OF_RATER_MODEL = (field for field in PLUGIN_FIELDS if field.options.startswith(PREFIX))
 
@@ -201,10 +202,27 @@ def read_people_form(run: Run, posted: QueryDict) -> PeopleForm:
 def _with_options(section: dict[str, Any], posted: QueryDict) -> dict[str, Any]:
     """Return the section with the options of the plugins that it names."""
     model = section.get("rater_model")
+    for names, address in _names_in(section):
+        names += _written_names(posted, address, names)
     section["form_options"] = options_in(OF_FORM, section["form"], posted, PREFIX)
     if model:
         model["options"] = options_in(OF_RATER_MODEL, model["plugin"], posted, PREFIX)
     return section
+
+
+def _names_in(section: dict[str, Any]) -> list[tuple[list[str], str]]:
+    """Return the lists of names of the section, with their addresses."""
+    raters = section["raters"]
+    return [(section["domains"], "domains")] + [
+        (raters[name], f"raters.{name}") for name in ("people", "groups", "domain_groups")
+    ]
+
+
+def _written_names(posted: QueryDict, address: str, known: list[str]) -> list[str]:
+    """Return the names that were written below a list that does not show all."""
+    lines = posted.get(f"{address}.unlisted", "").splitlines()
+    written = dict.fromkeys(line.strip() for line in lines)
+    return [name for name in written if name and name not in known]
 
 
 def digest_people_section(run: Run) -> str:
@@ -285,18 +303,21 @@ def _form(
     knobs = {knob.address: knob for knob in fields}
     accounts, groups = may_be_named(run)
     domains = list_task_domains(run)
-    for address, names in (
-        ("raters.people", accounts),
-        ("raters.groups", groups),
-        ("raters.domain_groups", [f"{domain}: {group}" for domain in domains for group in groups]),
-        ("domains", domains),
+    assigned = (f"{domain}: {group}" for domain in domains for group in groups)
+    for address, names, total in (
+        ("raters.people", accounts, len(accounts)),
+        ("raters.groups", groups, len(groups)),
+        ("raters.domain_groups", list(islice(assigned, MAX_NAMES)), len(domains) * len(groups)),
+        ("domains", domains, len(domains)),
     ):
         offered_names = [
             *names[:MAX_NAMES],
             *(name for name in knobs[address].value if name not in names[:MAX_NAMES]),
         ]
         knobs[address] = replace(
-            knobs[address], choices=tuple((name, name, "") for name in offered_names)
+            knobs[address],
+            choices=tuple((name, name, "") for name in offered_names),
+            unlisted=max(0, total - len(offered_names)),
         )
     fieldsets = (
         Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS

@@ -41,18 +41,20 @@ else:  # names for annotations: rollouts that `with_judgements` loaded, and thei
     JudgedRollout = Rollout
 
 
-def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
+def with_judgements(rollouts: QuerySet[Rollout], with_run: bool = True) -> QuerySet[JudgedRollout]:
     """Load everything a row shows together with the rollouts, in four queries.
 
-    Rollouts of one run share it: its configuration is read once.
+    Rollouts of one run share it: its configuration is read once. A caller that has the run already
+    loads them without it, and assigns it.
     """
     current = (
         Reward.objects.filter(is_current=True)
         .select_related("by")
         .order_by("source", "scorer", "pk")
     )
+    run = [Prefetch("run", Run.objects.select_related("project"))] if with_run else []
     return rollouts.select_related("group__task").prefetch_related(
-        Prefetch("run", Run.objects.select_related("project")),
+        *run,
         Prefetch("rewards", current, to_attr="judgements"),
         Prefetch(
             "experiences",

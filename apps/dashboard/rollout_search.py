@@ -11,6 +11,7 @@ from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.dashboard.form_fields import choice_field
 from apps.dashboard.paging import Page, load_page, page_within
+from apps.dashboard.plain_widgets import PlainRenderer
 from apps.dashboard.text_search import page_of_words
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
@@ -59,6 +60,7 @@ class Filter(forms.Form):
         "dropped": Q(group__state="dropped") | _learned_as("dropped"),
         "failed": Q(state="failed"),
     }
+    default_renderer = PlainRenderer
     # Filters for blind raters: the outcome of a reply reveals its ratings.
     BLIND = ("waiting", "failed")
     BLIND_FIELDS = ("fate", "text", "exact", "task", "taskset")

@@ -10,8 +10,7 @@ from enum import IntEnum
 from django.urls import reverse
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer
-from apps.runs.blind_review import sees_judgements
+from apps.dashboard.access import may_see_judgements, may_steer
 from apps.runs.models import Run
 
 
@@ -83,7 +82,7 @@ def find_run_reader(request: SignedInRequest, run: Run) -> Reader:
     """Return how much of the run this person may open."""
     if may_steer(request, run):
         return Reader.STEERS
-    return OPEN if sees_judgements(request.user, run) else Reader.MEMBER
+    return OPEN if may_see_judgements(request, run) else Reader.MEMBER
 
 
 def tabs_for(run: Run, reader: Reader) -> Iterator[tuple[str, list[RunPage]]]:

@@ -1,5 +1,7 @@
 // The API reference page: Swagger UI renders the OpenAPI document. Requests that write carry the
 // CSRF token of the signed-in user.
+import { csrfToken } from "./site.js";
+
 const container = document.querySelector("#interface");
 const isDark = () => {
   const theme = document.documentElement.dataset.theme;
@@ -16,8 +18,7 @@ window.SwaggerUIBundle({
   tryItOutEnabled: false,
   validatorUrl: null,
   requestInterceptor(request) {
-    if (request.method && request.method !== "GET")
-      request.headers["X-CSRFToken"] = document.body.dataset.csrf;
+    if (request.method && request.method !== "GET") request.headers["X-CSRFToken"] = csrfToken();
     return request;
   },
   onComplete() {

@@ -1,26 +1,15 @@
 // Refreshes parts of a page while the tab is visible: <div data-refresh-ms="2000" hx-get=…
 // hx-trigger="changed">. Opened <details> stay open. A part that contains data-ended is refreshed
-// no more.
-const LABELS = { late: "not refreshed", live: "live" };
+// no more. While a person uses a part, it is not refreshed.
+import { hasChangedControls, showConnection } from "./site.js";
 
-function showConnection(state) {
-  const dot = document.querySelector("[data-connection]");
-  dot.dataset.socket = "yes"; // this script sets the connection state, not site.js
-  dot.hidden = false;
-  dot.dataset.state = state;
-  dot.textContent = LABELS[state];
-}
-
-// Whether a person has changed the field. A refresh must not discard input.
-const isChanged = (field) =>
-  /^(checkbox|radio)$/.test(field.type)
-    ? field.checked !== field.defaultChecked
-    : field.value !== field.defaultValue;
+const showLive = () => showConnection("live", "live");
+const showLate = () => showConnection("late", "not refreshed");
 const isBeingUsed = (region) =>
   region.contains(document.activeElement) ||
   String(getSelection()) !== "" ||
   region.querySelector("dialog[open]") ||
-  [...region.querySelectorAll("textarea, input")].some(isChanged);
+  hasChangedControls(region);
 
 htmx.registerExtension("keep-open", {
   htmx_before_morph_node(element, { newNode }) {
@@ -31,16 +20,24 @@ htmx.registerExtension("keep-open", {
   },
 });
 
+function refresh(region) {
+  if (!isBeingUsed(region)) htmx.trigger(region, "changed");
+  else if (hasChangedControls(region)) showConnection("late", "paused: unsent changes");
+}
+
 for (const region of document.querySelectorAll("[data-refresh-ms]")) {
-  showConnection("live");
-  region.addEventListener("htmx:error", () => showConnection("late"));
-  region.addEventListener("htmx:response:error", () => showConnection("late"));
-  region.addEventListener("htmx:after:swap", () => showConnection("live"));
+  showLive();
+  region.addEventListener("htmx:error", showLate);
+  region.addEventListener("htmx:response:error", showLate);
+  region.addEventListener("htmx:after:swap", showLive);
+  // The person may have begun to use the part during the request.
+  region.addEventListener("htmx:before:swap", (event) => {
+    if (event.target === region && isBeingUsed(region)) event.preventDefault();
+  });
   const timer = setInterval(() => {
     if (region.querySelector("[data-ended]")) {
       clearInterval(timer);
       document.querySelector("[data-connection]").hidden = true;
-    } else if (document.visibilityState === "visible" && !isBeingUsed(region))
-      htmx.trigger(region, "changed");
+    } else if (document.visibilityState === "visible") refresh(region);
   }, Number(region.dataset.refreshMs));
 }

@@ -17,10 +17,11 @@ function showCopyButtons() {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copies]");
   if (!button) return;
-  await navigator.clipboard.writeText(
-    button.closest(".say").querySelector(".words").innerText.trim(),
+  const reply = button.closest(".say").querySelector(".words").innerText.trim();
+  button.textContent = await navigator.clipboard.writeText(reply).then(
+    () => "Copied",
+    () => "Your browser blocked copying",
   );
-  button.textContent = "Copied";
 });
 
 const thread = document.getElementById("now");

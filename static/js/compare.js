@@ -1,6 +1,7 @@
 // Compares runs: one chart for each metric with a line for each run, and a shared cursor.
 import { formatNumber, padRange, resolveColor } from "./chart_style.js";
 import { handleTouch } from "./curves/touch_selection.js";
+import { fetchPart } from "./site.js";
 
 const CURSOR_SYNC = uPlot.sync("compare");
 // Dash patterns, so that lines can be distinguished without color.
@@ -88,8 +89,8 @@ function zoom(min, max) {
 }
 
 if (section) {
-  const response = await fetch(section.dataset.compare);
-  if (response.ok) {
+  const response = await fetchPart(section.dataset.compare);
+  if (response) {
     data = await response.json();
     drawCharts();
     let frameRequest;

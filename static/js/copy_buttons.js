@@ -1,7 +1,7 @@
 // Adds copy buttons to secrets, ids, addresses, commands, and code in replies.
 const BLOCKED_MESSAGE = "Your browser does not allow copying. Select the text instead.";
 
-async function copy(button, text, status) {
+async function copy(text, status) {
   try {
     await navigator.clipboard.writeText(text);
     status.textContent = "Copied";
@@ -22,19 +22,32 @@ function addCopyLine(block, label) {
   if (label) button.setAttribute("aria-label", label);
   status.setAttribute("role", "status");
   line.className = "copy-line";
-  button.addEventListener("click", () => copy(button, block.textContent.trim(), status));
   line.append(button, " ", status);
   block.after(line);
 }
 
-// Activate a button that the page contains, hidden for browsers without scripts.
+// Show a button that the page contains, hidden for browsers without scripts. A refresh of its part
+// hides it again and may remove the line with the result.
 function activate(button) {
+  button.hidden = false;
+  if (statusOf(button)) return;
   const status = Object.assign(document.createElement("span"), { className: "quiet" });
   status.setAttribute("role", "status");
-  button.hidden = false;
   button.after(" ", status);
-  button.addEventListener("click", () => copy(button, button.dataset.copy, status));
 }
+
+function statusOf(button) {
+  const next = button.nextElementSibling;
+  return next?.getAttribute("role") === "status" ? next : null;
+}
+
+// One listener for all buttons: those that a refresh keeps are added again after it.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy], .copy-line button");
+  if (!button || !statusOf(button)) return;
+  const text = button.dataset.copy ?? button.parentElement.previousElementSibling.textContent;
+  copy(text.trim(), statusOf(button));
+});
 
 const LABELS = {
   "[data-secret]": "",

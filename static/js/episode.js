@@ -7,25 +7,32 @@ const region = document.getElementById("now");
 // Rollout → id of its last chunk, for all live rollouts of the run. The server sends rollouts that
 // are missing in `after` again from their start.
 const lastIds = new Map();
-let chunks = []; // of the episode's rollout: { o: first token, x: text }
+let chunks = []; // of the episode's rollout, those with text
 let rolloutShown = null;
 
 const actionElement = () => region.querySelector("[data-current-reply]");
 
 function showAction() {
   const element = actionElement();
-  if (element)
-    element.textContent = chunks
-      .filter((chunk) => chunk.o >= Number(element.dataset.offset))
-      .map((chunk) => chunk.x)
-      .join("");
+  if (element) element.textContent = joinChunks(Number(element.dataset.offset));
+}
+
+// Return the text from a token on. Where chunks between others are missing, it says so.
+function joinChunks(offset) {
+  let text = "";
+  let next = Infinity;
+  for (const chunk of chunks.filter(({ o }) => o >= offset)) {
+    text += (chunk.o > next ? "[text missing] " : "") + chunk.x;
+    next = chunk.o + chunk.n;
+  }
+  return text;
 }
 
 function applyChunk(chunk) {
   if (chunk.t === "started") chunks = [];
   // The page already contains the action up to this edit.
   if (chunk.t === "edit") chunks = chunks.filter((earlier) => earlier.o < chunk.o);
-  if (chunk.t === "text" || chunk.t === "edit") chunks.push({ o: chunk.o, x: chunk.x });
+  if (chunk.t === "text" || chunk.t === "edit") chunks.push(chunk);
 }
 
 function onFrame(frame) {
@@ -84,7 +91,8 @@ region.addEventListener("htmx:after:swap", () => {
 });
 
 region.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey)) return;
+  if (event.key !== "Enter" || event.repeat || event.isComposing) return;
+  if (!event.ctrlKey && !event.metaKey) return;
   event.target.closest("[data-message-form]")?.requestSubmit();
 });
 

@@ -2,6 +2,7 @@
 // places.
 import { handleCardKey, selectedCard } from "./cards.js";
 import { onPageKey } from "./keys.js";
+import { fetchPart } from "./site.js";
 import { releaseStars } from "./stars.js";
 import { steer } from "./steering.js";
 import { subscribe, throttle } from "./stream.js";
@@ -10,6 +11,7 @@ import { Transcript } from "./transcript.js";
 const CARD = ".rollout-card";
 const MAX_LAST_IDS = 500;
 const RATINGS_POLL_MS = 2000;
+const INCOMPLETE_POLL_MS = 5000;
 const grid = document.querySelector("[data-live-grid]");
 const lastIds = new Map(); // rollout → stream id, oldest first
 const pendingChunks = new Map(); // rollout → chunks that arrived before its card was loaded
@@ -103,8 +105,8 @@ function placeCard(card) {
 
 async function fetchFragments(url, rollouts) {
   const query = rollouts.map((rollout) => `rollout=${rollout}`).join("&");
-  const response = await fetch(`${url}?${query}`).catch(() => null); // null: offline
-  if (!response?.ok || response.redirected) return []; // redirected: the session has ended
+  const response = await fetchPart(`${url}?${query}`);
+  if (!response) return [];
   // The fragment comes from our own server; model output in it is escaped.
   return [...new DOMParser().parseFromString(await response.text(), "text/html").body.children].map(
     (child) => document.importNode(child, true),
@@ -141,24 +143,37 @@ const refreshRatings = throttle(async () => {
   }
 }, RATINGS_POLL_MS);
 
-// Fetch cards whose chunks the server no longer has.
-async function replaceCards(rollouts) {
-  for (const rollout of rollouts) {
-    lastIds.delete(rollout);
-    pendingChunks.delete(rollout);
-  }
-  for (const card of await fetchFragments(
-    grid.dataset.cards,
-    rollouts.slice(0, Number(grid.dataset.maxCards)),
-  )) {
-    const existing = findCard(card.dataset.rollout);
-    if (existing) existing.replaceWith(card);
-    if (card.dataset.state !== "sampling") releaseStars(Number(card.dataset.rollout));
-  }
+// Whether a card lacks text that its chunks will not bring: some are lost, or none arrive.
+function isIncomplete(card) {
+  return card.dataset.state === "sampling"
+    ? !lastIds.has(Number(card.dataset.rollout))
+    : Boolean(transcripts.get(card)?.hasGaps);
+}
+
+// Replace incomplete cards by those of the server once their replies are complete: until then, the
+// server has less of their text than the page.
+const completeCards = throttle(async () => {
+  const rollouts = [...grid.querySelectorAll(CARD)]
+    .filter(isIncomplete)
+    .map((card) => card.dataset.rollout);
+  if (!rollouts.length || document.visibilityState !== "visible") return;
+  for (const card of await fetchFragments(grid.dataset.cards, rollouts))
+    if (card.dataset.state !== "sampling") replaceCard(card);
+}, INCOMPLETE_POLL_MS);
+
+function replaceCard(card) {
+  const existing = findCard(card.dataset.rollout);
+  if (!existing) return;
+  const hadFocus = existing.contains(document.activeElement);
+  card.classList.toggle("sel", existing.classList.contains("sel"));
+  existing.replaceWith(card);
+  if (hadFocus) card.focus({ preventScroll: true });
+  releaseStars(Number(card.dataset.rollout));
+  countStreaming();
 }
 
 function onFrame(frame) {
-  if (frame.snapshot_needed) replaceCards(frame.snapshot_needed);
+  for (const rollout of frame.snapshot_needed ?? []) lastIds.delete(rollout);
   for (const chunk of frame.chunks ?? []) {
     recordChunkId(chunk);
     applyChunk(chunk);
@@ -217,9 +232,9 @@ async function refreshEndedNotice() {
     .split(",")
     .map((topic) => `topic=${topic}`)
     .join("&");
-  const response = await fetch(`${endedNotice.dataset.endedUrl}?${query}`).catch(() => null);
+  const response = await fetchPart(`${endedNotice.dataset.endedUrl}?${query}`);
   // The next poll tries again; the connection indicator shows that the server is away.
-  if (!response?.ok || response.redirected) return;
+  if (!response) return;
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   if (endedNotice.textContent.trim() === parsed.body.textContent.trim()) return;
   endedNotice.replaceChildren(
@@ -232,4 +247,5 @@ if (grid?.dataset.topics) {
   countStreaming();
   subscribe(buildUrl, onFrame);
   setInterval(refreshRatings, RATINGS_POLL_MS);
+  setInterval(completeCards, INCOMPLETE_POLL_MS);
 }

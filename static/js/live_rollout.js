@@ -2,11 +2,15 @@
 import { TurnEditor } from "./turn_editor.js";
 import { steer } from "./steering.js";
 import { onPageKey } from "./keys.js";
+import { fetchPart } from "./site.js";
 import { giveStars, releaseStars } from "./stars.js";
 import { subscribe } from "./stream.js";
 import { Transcript } from "./transcript.js";
 
 const RATINGS_POLL_MS = 2000;
+const INCOMPLETE_POLL_MS = 5000;
+const MISSING_TEXT =
+  "Part of this turn is missing on this page, so you can’t edit it. You can write the whole turn.";
 const NEAR_BOTTOM_PX = 120;
 const root = document.querySelector("[data-follow]");
 const rollout = Number(root.dataset.rollout);
@@ -74,7 +78,7 @@ function applyChunk(chunk) {
     document.querySelector("[data-version]").textContent = `v${chunk.v}`;
   if (chunk.t === "held") showHold(chunk);
   if (["freed", "edit", "started"].includes(chunk.t)) showHold(null);
-  if (chunk.t === "held")
+  if (chunk.t === "held" && !transcript.lastTurn.hasGap)
     editor?.onHeld(transcript.textOf(transcript.turns.length - 1), transcript.turns.length - 1);
   if (chunk.t === "end") onEnd(chunk);
   if (isAtBottom && !editor?.isOpen)
@@ -82,6 +86,7 @@ function applyChunk(chunk) {
 }
 
 function onFrame(frame) {
+  // Loads the page again when the reply ends, unless the chunks begin again from the start.
   if (frame.snapshot_needed?.includes(rollout)) transcript.hasGaps = true;
   for (const incomplete of frame.snapshot_needed ?? []) lastIds.delete(incomplete);
   for (const chunk of frame.chunks ?? []) {
@@ -102,13 +107,25 @@ function buildUrl() {
 async function refreshRatings() {
   const ratings = root.querySelector("[data-rollout-ratings]");
   if (isSampling() || ratings.childElementCount) return;
-  const response = await fetch(`${root.dataset.chips}?rollout=${rollout}`).catch(() => null);
-  if (!response?.ok) return;
+  const response = await fetchPart(`${root.dataset.chips}?rollout=${rollout}`);
+  if (!response) return;
   // The fragment comes from our own server, and never contains the reply's text.
   const updated = new DOMParser()
     .parseFromString(await response.text(), "text/html")
     .querySelector("[data-rollout-ratings]");
   if (updated?.childElementCount) ratings.replaceWith(document.importNode(updated, true));
+}
+
+// If no chunks arrive, the server has lost the stream: load the page again once the reply is
+// complete.
+async function checkIfComplete() {
+  if (!isSampling() || lastIds.has(rollout) || document.visibilityState !== "visible") return;
+  const response = await fetchPart(`${root.dataset.cards}?rollout=${rollout}`);
+  const parsed = new DOMParser().parseFromString((await response?.text()) ?? "", "text/html");
+  const state = parsed.querySelector("[data-state]")?.dataset.state;
+  if (!state || state === "sampling" || lastIds.has(rollout)) return;
+  if (editor?.isOpen) editor.onEnd();
+  else window.location.reload();
 }
 
 async function stop() {
@@ -119,14 +136,12 @@ async function stop() {
 }
 
 const form = root.querySelector("[data-editor]");
-const editor =
-  form && transcript
-    ? new TurnEditor(form, { steeringUrl, rollout, showStatus, isSampling })
-    : null;
+const editor = form ? new TurnEditor(form, { steeringUrl, rollout, showStatus, isSampling }) : null;
 
 // Open the editor with the current turn. It is the last one, and always the policy's: turns of
 // users are never streamed.
 function openEditor(kind) {
+  if (kind === "edit" && transcript.lastTurn.hasGap) return showStatus(MISSING_TEXT, "bad");
   const turn = transcript.turns.length - 1;
   editor.open(kind, turn, transcript.textOf(turn));
 }
@@ -158,9 +173,10 @@ onPageKey((key) => {
   return true;
 });
 
+editor?.resume();
 if (transcript) {
   subscribe(buildUrl, onFrame);
-  editor?.resume();
+  setInterval(checkIfComplete, INCOMPLETE_POLL_MS);
   const requestedAction = window.location.hash.slice(1);
   if (editor && !editor.isOpen && ["edit", "seat"].includes(requestedAction))
     editor.openWhenReady(requestedAction, () => transcript.nextToken > 0, openEditor);

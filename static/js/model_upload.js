@@ -1,14 +1,15 @@
 // Uploads a model's files in chunks. A chunk that fails is sent again; an interrupted upload
 // continues on the import's page.
+import { csrfToken } from "./site.js";
+
 const RETRIES = 6; // of one chunk, each after twice the delay
 const MIN_DELAY_MS = 500;
 const WEIGHTS = "upload";
 
-const csrf = () => document.body.dataset.csrf;
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 async function send(method, address, body, type) {
-  const headers = { "X-CSRFToken": csrf(), Accept: "application/json" };
+  const headers = { "X-CSRFToken": csrfToken(), Accept: "application/json" };
   if (type) headers["Content-Type"] = type;
   return fetch(address, { method, headers, body, credentials: "same-origin" });
 }

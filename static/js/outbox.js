@@ -1,6 +1,8 @@
 // Keeps ratings and votes in the browser until the server has saved them. Each entry has its own
 // key, so that two tabs never overwrite each other. The client uuid makes an entry that two tabs
 // send one rating.
+import { csrfToken } from "./site.js";
+
 const USER = document.body.dataset.user;
 const TAB = sessionStorage.getItem("tab") ?? randomUuid(); // the same after a reload
 const ORPHAN_AGE_MS = 20_000; // another tab's entry that is older is sent by this tab
@@ -41,13 +43,6 @@ export function keysOf(prefix) {
   return Object.keys(localStorage)
     .filter((key) => key.startsWith(prefix))
     .sort();
-}
-
-// Return the CSRF token. After a sign-in in another tab, the cookie is newer than the page's token.
-function csrfToken() {
-  const name = document.body.dataset.csrfCookie;
-  const cookie = document.cookie.split("; ").find((part) => part.startsWith(`${name}=`));
-  return cookie ? decodeURIComponent(cookie.slice(name.length + 1)) : document.body.dataset.csrf;
 }
 
 export function post(url, body, options = {}) {

@@ -1,13 +1,17 @@
 // Charts that are refreshed every few seconds while the tab is visible.
 import { drawCharts } from "./charts.js";
+import { fetchPart, showConnection } from "./site.js";
 
 const POLL_MS = 5000;
 const page = document.querySelector("[data-curves]");
 
 async function refresh() {
   if (document.visibilityState !== "visible") return;
-  const response = await fetch(page.dataset.curves);
-  if (response.ok) drawCharts((await response.json()).series);
+  const response = await fetchPart(page.dataset.curves);
+  const curves = await response?.json().catch(() => null);
+  if (!curves) return showConnection("late", "not refreshed");
+  drawCharts(curves.series);
+  showConnection("live", "live");
 }
 
 refresh();

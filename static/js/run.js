@@ -5,6 +5,7 @@ import { Chart } from "./curves/chart.js";
 import { initCustomChart } from "./curves/custom_chart.js";
 import { downloadPng } from "./curves/png.js";
 import { SeriesStore } from "./curves/series_store.js";
+import { fetchPart, hasChangedControls } from "./site.js";
 import { subscribe, throttle } from "./stream.js";
 
 const EVENT_POLL_MS = 6000; // after events
@@ -62,7 +63,7 @@ async function load(names = visibleNames()) {
   const thisLoad = isAll ? (latestLoad = {}) : latestLoad;
   const response = await fetchJson(`${page.dataset.curves}?${buildQuery(names)}`);
   if (thisLoad !== latestLoad) return true;
-  showError(response ? "" : "Couldn’t load new data. The charts show the last data.");
+  showStale(response === null);
   if (!response) return false;
   if (isAll) store.clear();
   store.replace(response);
@@ -73,18 +74,16 @@ async function load(names = visibleNames()) {
 
 // Fetch JSON. Returns null if the request failed.
 async function fetchJson(url) {
-  try {
-    const response = await fetch(url);
-    return response.ok ? await response.json() : null;
-  } catch {
-    return null;
-  }
+  const response = await fetchPart(url);
+  return response ? response.json().catch(() => null) : null;
 }
 
-function showError(message) {
-  const line = root.querySelector("[data-error]");
-  line.textContent = message;
-  line.hidden = !message;
+// Say that the charts are not up to date, or no longer.
+function showStale(isStale) {
+  const line = root?.querySelector("[data-error]");
+  if (!line || line.hidden === !isStale) return;
+  line.textContent = isStale ? "Couldn’t load new data. The charts show the last data." : "";
+  line.hidden = !isStale;
 }
 
 function currentUrl() {
@@ -401,7 +400,11 @@ function bindCustomChart() {
 // -- polling
 
 function isBeingUsed(region) {
-  return region.querySelector("details[open]") || region.contains(document.activeElement);
+  return (
+    region.querySelector("details[open]") ||
+    region.contains(document.activeElement) ||
+    hasChangedControls(region)
+  );
 }
 
 // Fetch new points, and the parts of the page that have changed, in one request.
@@ -420,7 +423,8 @@ async function poll() {
       query.append("part", `${name}:${digests[name] ?? ""}`);
   }
   const response = await fetchJson(`${page.dataset.pulse}?${query}`);
-  if (!response) return; // the next poll tries again
+  showStale(response === null); // the next poll tries again
+  if (!response) return;
   const { curves, parts, changes } = response;
   for (const [name, { html, digest }] of Object.entries(parts)) replacePart(name, html, digest);
   if (!root) return;

@@ -2,6 +2,7 @@
 // stay; and keeps the selection across pages of the list.
 import { subscribe, throttle } from "./stream.js";
 import { updateHeader } from "./row_selection.js";
+import { fetchPart } from "./site.js";
 
 const MAX_TOPICS = 20; // topics of one WebSocket
 const POLL_MS = 15000;
@@ -23,10 +24,10 @@ function updateRow(updated) {
 const refresh = throttle(async () => {
   const rows = activeRows();
   if (!rows.length || document.visibilityState !== "visible") return;
-  const response = await fetch(
+  const response = await fetchPart(
     `${list.dataset.refreshUrl}?${rows.map((row) => `run=${row.dataset.run}`).join("&")}`,
   );
-  if (!response.ok) return;
+  if (!response) return; // the connection indicator shows that the server is away
   const parsed = new DOMParser().parseFromString(
     `<table><tbody>${await response.text()}</tbody></table>`,
     "text/html",

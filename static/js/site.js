@@ -1,5 +1,5 @@
 // Behavior of all pages: theme switch, command palette, clickable rows, dialogs, the CSRF token of
-// htmx requests, sessions that end, and relative times.
+// requests, sessions that end, the connection indicator, and relative times.
 import { showPalette } from "./keys.js";
 
 // Relative times such as "12 s" are updated in the browser: each <time data-age> counts from its
@@ -68,7 +68,7 @@ document.addEventListener("change", (event) => {
 
 // Return the CSRF token. A login in another tab replaces the cookie, and the page's own token is
 // refused from then on.
-function csrfToken() {
+export function csrfToken() {
   const { csrf, csrfCookie } = document.body.dataset;
   const cookie = document.cookie.split("; ").find((part) => part.startsWith(`${csrfCookie}=`));
   return cookie ? decodeURIComponent(cookie.slice(csrfCookie.length + 1)) : csrf;
@@ -86,12 +86,26 @@ document.addEventListener("submit", (event) => {
 // After a session has ended, a request for a part of the page is redirected to the login page, which
 // must not replace that part and what was typed in it.
 document.addEventListener("htmx:before:response", (event) => {
-  const { raw } = event.detail.ctx.response;
-  const address = new URL(raw.url, location.href);
-  if (!raw.redirected || !address.pathname.startsWith("/accounts/")) return;
+  const address = loginAddress(event.detail.ctx.response.raw);
+  if (!address) return;
   event.preventDefault();
   showSignedOut(address);
 });
+
+// Return the address of the login page if a response was redirected there, else null.
+function loginAddress(response) {
+  const address = new URL(response.url, location.href);
+  return response.redirected && address.pathname.startsWith("/accounts/") ? address : null;
+}
+
+// Fetch a part of the page, or its data. Returns null if the server is away or answers an error,
+// and if the session has ended; the page then says so.
+export async function fetchPart(url) {
+  const response = await fetch(url).catch(() => null);
+  const login = response && loginAddress(response);
+  if (login) showSignedOut(login);
+  return response?.ok && !response.redirected ? response : null;
+}
 
 function showSignedOut(login) {
   if (document.querySelector("[data-signed-out]")) return;
@@ -106,11 +120,40 @@ function showSignedOut(login) {
   document.getElementById("page").prepend(note);
 }
 
+// Show the state of the page's connection: "live", "late" or "offline", and its text.
+export function showConnection(state, text) {
+  const dot = document.querySelector("[data-connection]");
+  if (!dot) return;
+  dot.dataset.socket = "yes"; // the page's own script sets it, not the listeners below
+  dot.hidden = false;
+  dot.dataset.state = state;
+  dot.textContent = text;
+}
+
+// Whether a person has changed a control in this part of the page and not sent it. A refresh must
+// not discard input.
+export function hasChangedControls(region) {
+  return [...region.querySelectorAll("textarea, input, select")].some(isChanged);
+}
+
+function isChanged(control) {
+  if (control instanceof HTMLSelectElement) return isOtherOptionSelected(control);
+  if (/^(checkbox|radio)$/.test(control.type)) return control.checked !== control.defaultChecked;
+  return control.value !== control.defaultValue;
+}
+
+function isOtherOptionSelected(select) {
+  const options = [...select.options];
+  const hasDefault = options.some((option) => option.defaultSelected);
+  // Without a default, a list that shows one option selects its first.
+  if (!hasDefault && !select.multiple && select.size <= 1) return select.selectedIndex > 0;
+  return options.some((option) => option.selected !== option.defaultSelected);
+}
+
 window.addEventListener("offline", () => setOffline(true));
 window.addEventListener("online", () => setOffline(false));
 function setOffline(isOffline) {
   const dot = document.querySelector("[data-connection]");
-  // On pages with data-socket, stream.js or auto_refresh.js sets the state.
   if (!dot || dot.dataset.socket) return;
   dot.hidden = !isOffline;
   dot.dataset.state = isOffline ? "offline" : "";
@@ -120,11 +163,11 @@ function setOffline(isOffline) {
 // Each page of a run shows its open alerts, and refreshes them while the tab is visible.
 const BANNER_MS = 15_000;
 const banner = document.getElementById("alert-banner");
-if (banner)
-  setInterval(
-    () => document.visibilityState === "visible" && window.htmx?.trigger(banner, "changed"),
-    BANNER_MS,
-  );
+const refreshBanner = () =>
+  document.visibilityState === "visible" &&
+  !banner.contains(document.activeElement) &&
+  window.htmx?.trigger(banner, "changed");
+if (banner) setInterval(refreshBanner, BANNER_MS);
 
 for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
   // Scroll only the row of tabs: scrollIntoView would also scroll the page.

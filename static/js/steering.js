@@ -1,6 +1,7 @@
 // Steering of a live rollout: sends stop, edit, seat, hold and free requests, and waits until an
 // explorer has confirmed them.
 import { randomUuid } from "./outbox.js";
+import { csrfToken } from "./site.js";
 
 const FIRST_POLL_MS = 150;
 const MAX_POLL_MS = 2000;
@@ -22,7 +23,7 @@ async function fetchJson(address, options = {}) {
 // Send one steering request. Returns {state: "done"}, {state: "refused", reason}, or
 // {state: "unsent", reason} if it may be sent again with the same uuid.
 export async function steer(base, kind, { text = "", turn = null, uuid = randomUuid() } = {}) {
-  const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": csrfToken() };
   const result = await fetchJson(`${base}${kind}/`, {
     method: "POST",
     headers,

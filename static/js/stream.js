@@ -1,5 +1,7 @@
 // A WebSocket that reconnects with exponential backoff and jitter, and shows its state in the
 // page's connection indicator.
+import { showConnection } from "./site.js";
+
 const MIN_DELAY_MS = 500;
 const MAX_DELAY_MS = 15000;
 // Not signed in, not allowed, or malformed: reconnecting changes nothing.
@@ -7,14 +9,7 @@ const FATAL_CLOSE_CODES = new Set([4401, 4403, 4404]);
 const PING_MS = 20000;
 const LABELS = { live: "live", late: "catching up", offline: "offline" };
 
-function showConnection(state) {
-  const dot = document.querySelector("[data-connection]");
-  if (!dot) return;
-  dot.dataset.socket = "yes";
-  dot.hidden = false;
-  dot.dataset.state = state;
-  dot.textContent = LABELS[state];
-}
+const showState = (state) => showConnection(state, LABELS[state]);
 
 // Connect, and reconnect when the connection is lost. `buildUrl()` is called for each connection,
 // so that it can contain the newest ids. `onFrame(frame)` receives each decoded frame.
@@ -32,17 +27,17 @@ export function subscribe(buildUrl, onFrame) {
       () => opened.readyState === WebSocket.OPEN && opened.send("ping"),
       PING_MS,
     );
-    opened.addEventListener("open", () => showConnection("live"));
+    opened.addEventListener("open", () => showState("live"));
     opened.addEventListener("message", (event) => {
       failures = 0; // not when it opens: the server also opens a connection that it then refuses
       const frame = JSON.parse(event.data);
-      if (frame.status) showConnection(frame.status === "live" ? "live" : "late");
+      if (frame.status) showState(frame.status === "live" ? "live" : "late");
       onFrame(frame);
     });
     opened.addEventListener("close", (event) => {
       clearInterval(ping);
       if (socket !== opened) return; // replaced when the page was restored
-      showConnection("offline");
+      showState("offline");
       if (!FATAL_CLOSE_CODES.has(event.code)) scheduleReconnect();
     });
   }

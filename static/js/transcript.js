@@ -13,6 +13,13 @@ function createSpan(text, name = "") {
   return span;
 }
 
+// Stands for text that the server no longer had when it was to be sent.
+function createGap() {
+  const gap = createSpan("[text missing here until the reply is complete] ", "gap");
+  gap.setAttribute("role", "note");
+  return gap;
+}
+
 // Keep the first `keep` characters (code points) of an element's text, and remove the rest.
 function truncate(container, keep) {
   let left = keep;
@@ -41,7 +48,7 @@ export class Transcript {
   }
 
   addTurn(role) {
-    const turn = { role, ...this.createTurn(role) };
+    const turn = { role, hasGap: false, ...this.createTurn(role) };
     this.turns.push(turn);
     this.root.append(turn.element);
     return turn;
@@ -51,8 +58,19 @@ export class Transcript {
     return this.turns[this.turns.length - 1];
   }
 
+  // Return the text of a turn, without the marks of gaps.
   textOf(turn) {
-    return this.turns[turn]?.words.textContent ?? "";
+    return [...(this.turns[turn]?.words.childNodes ?? [])]
+      .filter((span) => span.className !== "gap")
+      .map((span) => span.textContent)
+      .join("");
+  }
+
+  // Mark that text is missing at the end of what is shown.
+  addGap() {
+    this.hasGaps = true;
+    this.lastTurn.hasGap = true;
+    this.lastTurn.words.append(createGap());
   }
 
   apply(chunk) {
@@ -68,7 +86,7 @@ export class Transcript {
 
   appendText(chunk) {
     if (chunk.o === 0 && this.nextToken > 0 && !chunk.e) this.clear();
-    if (chunk.o > this.nextToken) this.hasGaps = true;
+    if (chunk.o > this.nextToken) this.addGap();
     this.nextToken = chunk.o + chunk.n;
     for (const span of this.createSpans(chunk)) this.lastTurn.words.append(span);
     this.lastTurn.words.append(this.caret);
@@ -88,18 +106,27 @@ export class Transcript {
   }
 
   appendUserTurn(chunk) {
+    if (chunk.o > this.nextToken) this.addGap();
     this.nextToken = chunk.o + chunk.n;
     this.addTurn("user").words.append(createSpan(chunk.x));
     this.addTurn("assistant").words.append(this.caret);
   }
 
+  // The characters that an edit keeps can't be counted in a turn with a gap.
+  replaceByGap() {
+    this.lastTurn.words.replaceChildren();
+    this.addGap();
+  }
+
   applyEdit(chunk) {
+    const isMissingText = chunk.o > this.nextToken;
     this.nextToken = chunk.o + chunk.n;
     for (const removed of this.turns.splice(chunk.turn + 1)) removed.element.remove();
     while (this.turns.length <= chunk.turn)
       this.addTurn(this.turns.length % 2 ? "user" : "assistant");
     this.caret.remove();
-    truncate(this.lastTurn.words, chunk.keep);
+    if (isMissingText || this.lastTurn.hasGap) this.replaceByGap();
+    else truncate(this.lastTurn.words, chunk.keep);
     const typed = createSpan(chunk.x, "human-text");
     if (chunk.by) typed.title = `Written by ${chunk.by}`;
     this.lastTurn.words.append(typed, this.caret);

@@ -1,11 +1,13 @@
 // The text field in which a person edits the policy's turn or writes it. The text survives a reload
-// and a refused request.
+// and a refused request, and the person can come back to it after closing the editor.
 import { steer } from "./steering.js";
-import { randomUuid } from "./outbox.js";
+import { randomUuid, read, write } from "./outbox.js";
 
 const HOLD_INTERVAL_MS = 60_000; // each hold request pauses the policy for at most two minutes
 const CHECK_MS = 100;
 const DRAFT_AGE_MS = 24 * 3600 * 1000;
+const STORAGE_FULL =
+  "Your browser’s storage is full, so your text can’t be kept. Copy or delete it, then close.";
 const LABELS = {
   edit: {
     label: "Text so far. Edit it; the policy continues from the end of your text.",
@@ -30,19 +32,26 @@ export class TurnEditor {
       isSending: false,
     });
     this.field = form.querySelector("textarea");
-    this.key = `live-draft-${rollout}`;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send();
     });
     form.querySelector("[data-cancel]").addEventListener("click", () => this.cancel());
+    this.keptNotice = document.querySelector("[data-kept-text]");
+    this.keptNotice
+      .querySelector("[data-reopen]")
+      .addEventListener("click", () => this.reopen(readDraft(this.keyOf(this.keptKind))));
+    this.keptNotice
+      .querySelector("[data-discard]")
+      .addEventListener("click", () => this.discard(this.keptKind));
     this.field.addEventListener("input", () => this.onInput());
     this.field.addEventListener("keydown", (event) => this.onKey(event));
   }
 
   onKey(event) {
+    if (event.isComposing) return;
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.send();
-    else if (event.key === "Escape" && !event.isComposing) this.cancel();
+    else if (event.key === "Escape") this.cancel();
     else return;
     event.preventDefault();
   }
@@ -51,9 +60,15 @@ export class TurnEditor {
     return this.kind !== null;
   }
 
-  // Open the editor with the turn's current text. The stream continues until the policy has
-  // received the hold request.
+  keyOf(kind) {
+    return `live-draft-${this.rollout}-${kind}`;
+  }
+
+  // Open the editor with the turn's current text, or with the text that was kept. The stream
+  // continues until the policy has received the hold request.
   open(kind, turn, text) {
+    const draft = readDraft(this.keyOf(kind));
+    if (draft) return this.reopen(draft);
     Object.assign(this, { kind, turn, uuid: randomUuid(), isDirty: false });
     this.show(kind === "edit" ? text : "");
     this.hold();
@@ -61,6 +76,7 @@ export class TurnEditor {
 
   show(text) {
     this.form.hidden = false;
+    this.keptNotice.hidden = true;
     this.form.querySelector("[data-editor-label]").textContent = LABELS[this.kind].label;
     this.form.querySelector("[data-editor-hint]").textContent = LABELS[this.kind].hint;
     this.field.value = text;
@@ -95,23 +111,46 @@ export class TurnEditor {
     this.saveDraft();
   }
 
-  saveDraft() {
+  // Save the text in the browser. Returns false if its storage is full: the text can still be sent.
+  saveDraft(isOpen = true) {
     const { kind, turn, uuid } = this;
-    const draft = { kind, turn, uuid, text: this.field.value, at: Date.now() };
-    try {
-      localStorage.setItem(this.key, JSON.stringify(draft));
-    } catch {
-      // The browser's storage is full: the text can still be sent, and is lost in a reload.
-    }
+    const draft = { kind, turn, uuid, isOpen, text: this.field.value, at: Date.now() };
+    return write(this.keyOf(kind), draft);
   }
 
-  // Restore the draft after a reload, and pause the policy again.
+  // Restore the draft after a reload, and pause the policy again. A draft whose editor was closed,
+  // or whose reply has ended, is offered instead.
   resume() {
-    const draft = readDraft(this.key);
-    if (!draft || !(draft.kind in LABELS)) return;
+    const open = this.drafts().find((draft) => draft.isOpen);
+    if (open && this.isSampling()) this.reopen(open);
+    else this.offer();
+  }
+
+  drafts() {
+    return Object.keys(LABELS)
+      .map((kind) => readDraft(this.keyOf(kind)))
+      .filter(Boolean);
+  }
+
+  reopen(draft) {
+    if (!draft) return this.offer(); // sent or discarded in another tab
     Object.assign(this, { kind: draft.kind, turn: draft.turn, uuid: draft.uuid, isDirty: true });
     this.show(draft.text);
-    this.hold();
+    this.saveDraft();
+    if (this.isSampling()) this.hold();
+    else this.onEnd();
+  }
+
+  // Offer a text that was kept, if there is one.
+  offer() {
+    const [draft] = this.drafts();
+    this.keptKind = draft?.kind;
+    this.keptNotice.hidden = !draft;
+  }
+
+  discard(kind) {
+    localStorage.removeItem(this.keyOf(kind));
+    this.offer();
   }
 
   // Open the editor as soon as the first chunk has arrived.
@@ -136,7 +175,7 @@ export class TurnEditor {
     });
     this.isSending = false;
     if (result.state === "done") {
-      this.close();
+      this.close(kind);
       this.showStatus(
         kind === "edit" ? "Edited. The policy continues from your text." : "Turn saved",
         "good",
@@ -149,15 +188,26 @@ export class TurnEditor {
     }
   }
 
+  // Close the editor and let the policy continue. Text that the person wrote is kept.
   cancel() {
-    this.close();
+    const { kind } = this;
+    const isWritten = this.isDirty && this.field.value.trim() !== "";
+    if (isWritten && !this.saveDraft(false)) return this.showError(STORAGE_FULL);
+    this.hide();
+    if (isWritten) this.offer();
+    else this.discard(kind);
     if (this.isSampling()) steer(this.steeringUrl, "free");
     this.showStatus("");
   }
 
-  close() {
+  // The text was sent; the person may have closed the editor meanwhile.
+  close(kind) {
+    if (this.kind === kind) this.hide();
+    this.discard(kind);
+  }
+
+  hide() {
     clearInterval(this.holdTimer);
-    localStorage.removeItem(this.key);
     this.kind = null;
     this.form.hidden = true;
     document.querySelector("[data-turns]").focus({ preventScroll: true });
@@ -179,10 +229,6 @@ export class TurnEditor {
 
 // Return the saved draft, or null if there is none or it is too old.
 function readDraft(key) {
-  try {
-    const draft = JSON.parse(localStorage.getItem(key));
-    return draft && Date.now() - draft.at < DRAFT_AGE_MS ? draft : null;
-  } catch {
-    return null;
-  }
+  const draft = read(key);
+  return draft && Date.now() - draft.at < DRAFT_AGE_MS ? draft : null;
 }

@@ -61,12 +61,16 @@ class Speaker:
         self.text, self.next = text, kept + len(typed.split())
         self.writer.flush(at_once=True)
 
-    def end(self, stop_reason: str = "stop") -> None:
+    def finish(self, stop_reason: str = "stop") -> None:
+        """Store the replies of the group as finished; nothing is streamed."""
         text = self.text or "x"
         outcomes = [
             Outcome(r.pk, tokens_of(text), text, stop_reason) for r in self.group.rollouts.all()
         ]
         Group.finish_rollouts({self.group.pk: self.group.claimed}, outcomes)
+
+    def end(self, stop_reason: str = "stop") -> None:
+        self.finish(stop_reason)
         self.writer.end(self.rollout.pk, stop_reason)
         self.writer.flush(at_once=True)
 

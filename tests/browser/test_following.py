@@ -168,6 +168,42 @@ def test_cancelling_resumes_the_policy_and_deletes_the_draft(visit, seeded, spea
     assert page.locator("textarea").is_hidden()
 
 
+def test_text_is_kept_when_the_editor_is_closed_by_escape(visit, seeded, speaker, eventually):
+    window, page = opened(visit, seeded["alice"], speaker)
+    with obeying(speaker):
+        window.press("e")
+        page.get_by_text("You are writing").wait_for()
+        page.locator("textarea").fill("I am not lost")
+        window.press("Escape")
+        eventually(lambda: Intervention.objects.filter(kind="free", state="done").exists())
+        page.reload()
+        page.locator("[data-turns]").get_by_text("right now.").wait_for()
+        assert page.locator("textarea").is_hidden()
+        page.get_by_role("button", name="Continue writing").click()
+        assert page.locator("textarea").input_value() == "I am not lost"
+        window.press("Control+Enter")
+        page.locator("[data-status].good").wait_for()
+    assert page.locator("[data-kept-text]").is_hidden() and said(page) == "I am not lost"
+
+
+def test_unsent_text_can_be_read_after_the_reply_has_ended(visit, seeded, speaker):
+    window, page = opened(visit, seeded["alice"], speaker)
+    with obeying(speaker):
+        window.press("t")
+        page.get_by_text("You are writing").wait_for()
+        page.keyboard.type("My words")
+    speaker.end()
+    page.get_by_text("The reply has ended in the meantime.").wait_for()
+    page.reload()
+    page.get_by_role("button", name="Continue writing").click()
+    assert page.locator("textarea").input_value() == "My words"
+    window.press("Escape")
+    page.get_by_role("button", name="Discard").click()
+    page.reload()
+    page.locator("[data-turns]").get_by_text("right now.").wait_for()
+    assert page.locator("[data-kept-text]").is_hidden()
+
+
 def test_typed_text_is_kept_when_the_server_does_not_respond(visit, seeded, speaker):
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):

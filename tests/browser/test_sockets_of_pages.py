@@ -1,10 +1,13 @@
-"""The web sockets of pages: one connection after a restored page, patience after a refusal, and no
-requests for replies that have no place in the grid.
+"""The web sockets of pages: one connection after a restored page, patience after a refusal, replies
+whose chunks were lost, and no requests for replies that have no place in the grid.
 """
 
 import pytest
+import redis
+from django.conf import settings
 from django.urls import reverse
 
+from apps.streaming.chunks import rollout_key, topic_key
 from tests.browser.speaking import Speaker
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -81,6 +84,61 @@ def test_reply_without_a_place_waits_and_then_shows_its_whole_text(visit, seeded
     page.evaluate("() => (document.querySelector('[data-live-grid]').dataset.maxCards = 2)")
     speak(speaker, other, "and the end.", at=1)
     page.locator(f"#card-{other}").get_by_text("The beginning, and the end.").wait_for()
+
+
+GAP = "[text missing here until the reply is complete]"
+
+
+def lose_stream(page, speaker: Speaker) -> None:
+    """Delete the reply's chunks, one of which the page has not seen, while it is disconnected."""
+    page.evaluate(LEAVE)
+    state_is(page, "offline")
+    speaker.say("Meanwhile.")
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(rollout_key(speaker.rollout.pk))
+    speaker.say("Later.")
+    page.evaluate(COME_BACK)
+    state_is(page, "live")
+
+
+def test_card_keeps_the_beginning_of_a_reply_whose_chunks_were_lost(visit, seeded):
+    speaker = Speaker(seeded["run"], SAID)
+    page = visit(seeded["alice"]).open(f"/live/?run={seeded['run'].pk}")
+    reply = page.locator(f"#card-{speaker.rollout.pk} [data-reply-text]")
+    reply.get_by_text("parcel.").wait_for()
+    lose_stream(page, speaker)
+    reply.get_by_text("Later.").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert reply.inner_text().split() == f"{SAID} {GAP} Later.".split()
+    speaker.end()
+    whole = page.locator(f"#card-{speaker.rollout.pk}[data-state=finished] [data-reply-text]")
+    whole.get_by_text("Meanwhile.").wait_for()
+    assert whole.inner_text().split() == f"{SAID} Meanwhile. Later.".split()
+
+
+def test_turn_whose_beginning_was_lost_can_not_be_edited(visit, seeded):
+    speaker = Speaker(seeded["run"], SAID)
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(rollout_key(speaker.rollout.pk))
+    speaker.say("Later.")
+    window = visit(seeded["alice"])
+    page = window.open(f"/live/{speaker.rollout.pk}/")
+    page.locator("[data-turns]").get_by_text("Later.").wait_for()
+    window.press("e")
+    page.get_by_text("you can’t edit it").wait_for()
+    assert page.locator("textarea").is_hidden()
+    assert page.locator("[data-turns] .gap").inner_text().strip() == GAP
+
+
+def test_reply_that_is_no_longer_streamed_is_shown_when_it_is_complete(visit, seeded):
+    speaker = Speaker(seeded["run"], SAID)
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.delete(rollout_key(speaker.rollout.pk), topic_key(speaker.run.topic_id))
+    page = visit(seeded["alice"]).open(f"/live/{speaker.rollout.pk}/")
+    state_is(page, "live")
+    speaker.finish()
+    page.get_by_text("complete,").wait_for()
+    page.locator("[data-turns]").get_by_text("parcel.").wait_for()
 
 
 def speak(speaker: Speaker, rollout: int, text: str, at: int = 0) -> None:

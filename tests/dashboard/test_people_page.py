@@ -9,7 +9,7 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from apps.accounts.models import Membership
+from apps.accounts.models import Membership, User
 from apps.dashboard.people_form import digest_people_section, load_people_form
 from apps.feedback.forms import BUILT_IN
 from apps.runs.models import Run
@@ -212,3 +212,26 @@ def test_accounts_that_may_not_rate_are_not_offered(client, seeded):
     ]
     offered = [value for value, _, _ in names.choices]
     assert "bob" in offered and "carol" not in offered
+
+
+def test_raters_beyond_those_listed_are_written_by_name(client, seeded):
+    people = User.objects.bulk_create(User(username=f"r-{n:03}") for n in range(250))
+    Membership.objects.bulk_create(
+        Membership(user=person, project=seeded.run.project, role="rater") for person in people
+    )
+    client.force_login(seeded.alice)
+    page = client.get(address(seeded.run)).content.decode()
+    assert "not listed" in page and "r-249" not in page
+    form = filled(seeded.run, raters__people=["bob"])
+    form["raters.people.unlisted"] = "r-249\r\n\r\n r-248 \r\nbob\r\n"
+    assert client.post(address(seeded.run), form).status_code == 302
+    assert people_of(seeded.run)["raters"]["people"] == ["bob", "r-249", "r-248"]
+    assert 'value="r-249"' in client.get(address(seeded.run)).content.decode()
+
+
+def test_unknown_name_that_was_written_is_refused_at_its_field(client, seeded):
+    client.force_login(seeded.alice)
+    form = filled(seeded.run)
+    form["raters.groups.unlisted"] = "nobody"
+    answer = client.post(address(seeded.run), form)
+    assert answer.status_code == 422 and "nobody" in answer.content.decode()

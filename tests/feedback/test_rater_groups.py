@@ -1,5 +1,7 @@
 """Groups of raters: owners manage them, and the queue offers a group the items assigned to it."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -107,12 +109,14 @@ def test_person_who_leaves_the_project_leaves_its_groups(experts, dora):
 
 def test_an_owner_creates_fills_and_deletes_a_group(client, alice, bob, dora):
     client.force_login(alice)
-    form = {"name": "maths", "members": [bob.pk]}
+    form = {"name": "maths"}
     assert client.post(reverse("project-groups", args=["lab"]), form).status_code == 302
     group = RaterGroup.objects.get(name="maths")
-    assert list(group.members.all()) == [bob]
     address = reverse("project-group", args=["lab", group.pk])
-    client.post(address, {"act": "save", "members": [dora.pk]})
+    offered = [bob.pk, dora.pk]
+    client.post(address, {"act": "save", "members": [bob.pk], "offered": offered})
+    assert list(group.members.all()) == [bob]
+    client.post(address, {"act": "save", "members": [dora.pk], "offered": offered})
     assert list(group.members.all()) == [dora]
     assert "maths" in client.get(reverse("project", args=["lab"])).content.decode()
     client.post(address, {"act": "delete"})
@@ -142,11 +146,53 @@ def test_invalid_group_form_is_rejected_with_an_error(client, alice, experts, fo
     assert RaterGroup.objects.count() == 1
 
 
+def fill_project(project: Project, count: int) -> list[User]:
+    people = User.objects.bulk_create(User(username=f"r-{n:04}") for n in range(count))
+    Membership.objects.bulk_create(
+        Membership(user=person, project=project, role=Membership.Role.RATER) for person in people
+    )
+    return people
+
+
+def test_members_that_the_page_did_not_offer_stay_in_the_group(client, alice, experts):
+    people = fill_project(experts.project, 60)
+    experts.members.set(people)
+    client.force_login(alice)
+    page = client.get(reverse("project", args=["lab"]), {"group": experts.pk}).content.decode()
+    offered = re.findall(r'name="offered"\s+value="(\d+)"', page)
+    assert len(offered) == 50 and "Search raters" in page
+    form = {"act": "save", "offered": offered, "members": offered[1:]}
+    client.post(reverse("project-group", args=["lab", experts.pk]), form)
+    assert set(people) - set(experts.members.all()) == {User.objects.get(pk=offered[0])}
+
+
+def test_raters_of_a_group_are_searched_by_name(client, alice, experts):
+    fill_project(experts.project, 60)
+    client.force_login(alice)
+    parameters = {"group": experts.pk, "raters": "r-005"}
+    page = client.get(reverse("project", args=["lab"]), parameters).content.decode()
+    assert len(re.findall(r'name="offered"', page)) == 10 and "r-0059" in page
+
+
+def test_page_of_a_project_with_many_groups_is_bounded(client, alice, experts):
+    people = fill_project(experts.project, 300)
+    RaterGroup.objects.bulk_create(
+        RaterGroup(project=experts.project, name=f"group {n:03}") for n in range(120)
+    )
+    for group in RaterGroup.objects.all()[:5]:
+        group.members.set(people)
+    client.force_login(alice)
+    page = client.get(reverse("project", args=["lab"])).content.decode()
+    assert page.count('data-testid="group"') == 50 and len(page) < 150_000
+    found = client.get(reverse("project", args=["lab"]), {"groups": "group 119"}).content.decode()
+    assert found.count('data-testid="group"') == 1
+
+
 def test_stranger_cannot_be_added_to_a_group(client, alice, carol, experts):
     client.force_login(alice)
-    form = {"act": "save", "members": [carol.pk]}
+    form = {"act": "save", "members": [carol.pk], "offered": [carol.pk]}
     client.post(reverse("project-group", args=["lab", experts.pk]), form)
-    assert not experts.members.exists()
+    assert carol not in experts.members.all()
 
 
 def test_group_used_by_a_run_cannot_be_deleted(client, alice, experts, asked):

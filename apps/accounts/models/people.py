@@ -1,6 +1,6 @@
 """Users, projects with their members, and groups of raters."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import AbstractUser
@@ -276,6 +276,15 @@ class RaterGroup(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @transaction.atomic
+    def choose(self, people: Iterable[User], among: Collection[int], by: User | None) -> None:
+        """Make these people members, and of the users `among` (ids) nobody else.
+
+        Members who were not among those offered stay.
+        """
+        lock_one(RaterGroup.objects.filter(pk=self.pk))
+        self.fill([*self.members.exclude(pk__in=among), *people], by)
 
     @transaction.atomic
     def fill(self, people: Iterable[User], by: User | None) -> None:

@@ -12,12 +12,11 @@ from apps.accounts.requests import SignedInRequest
 from apps.alerts.kinds import TITLES, TO_STEERERS
 from apps.alerts.models import Alert, Channel
 from apps.alerts.models.alerts import AlertQuerySet
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.context import counted_alerts_of
 from apps.dashboard.paging import load_page
 from apps.dashboard.rules_form import list_rule_knobs, posted_rules, read_rule_values
 from apps.dashboard.settings_form import SAVE_AGAIN, digest_settings
-from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
@@ -152,7 +151,7 @@ def _run_context(request: SignedInRequest, run: Run) -> dict:
         "run": run,
         "may_steer": steers,
         "open": _with_runs(_visible_alerts(request, run).open())[:OPEN_SHOWN],
-        "is_open": sees_judgements(request.user, run),
+        "is_open": may_see_judgements(request, run),
         "steered": {run.pk} if steers else set(),
     }
 

@@ -12,13 +12,12 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
 from apps.dashboard.evaluations import EvaluationQuery
 from apps.evaluation.arena.making import create_arena
 from apps.evaluation.behaviour.clusters import behaviour_of
 from apps.evaluation.behaviour.reading import MAX_PAIRS, MAX_REPLY_LENGTH, pairs_of
-from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion
 
@@ -43,7 +42,7 @@ def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     Owners and researchers open a blind arena of both evaluations (POST).
     """
     run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     versions = [_version(run, request.GET, name) for name in ("one", "other")]
     offered = [

@@ -8,14 +8,13 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Experience
-from apps.dashboard.access import seen_run
+from apps.dashboard.access import may_see_judgements, seen_run
 from apps.dashboard.buffer_flow import list_flow_streams
 from apps.dashboard.buffer_window import load_buffer_window
 from apps.dashboard.histograms import build_histograms
 from apps.dashboard.occupancy import draw_occupancy
 from apps.dashboard.rollout_search import Filter
 from apps.dashboard.sankey import draw_sankey
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
 
@@ -24,7 +23,7 @@ from apps.runs.models import Run
 def buffer(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project who see its ratings; blind raters get an explanation."""
     run = seen_run(request, project, slug)
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     samples = not run.settings.algorithm.learns_from_lessons
     context = {"section": "runs", "run": run, "is_open": is_open, "samples": samples}
     return render(

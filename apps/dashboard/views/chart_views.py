@@ -10,11 +10,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, trained_run
+from apps.dashboard.access import may_see_judgements, may_steer, trained_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.ledger import METRICS_OF_STEPS
 from apps.dashboard.own_chart import OwnChartQuery, build_own_chart
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import MAX_NAME_LENGTH, ChartView, NotPossible, Run, newest_values
 
 MAX_QUERY_LENGTH = 4_000
@@ -84,7 +83,7 @@ def delete_view(request: SignedInRequest, project: str, slug: str, pk: int) -> H
 def _page(
     request: SignedInRequest, run: Run, query: QueryDict, form: ViewForm | None = None
 ) -> HttpResponse:
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     chart_query = OwnChartQuery(query)
     context = {
         "section": "runs",
@@ -111,7 +110,7 @@ def _page(
 def _open_run(request: SignedInRequest, project: str, slug: str) -> Run:
     """Return the run if the user sees its ratings. Raises Http404 and PermissionDenied."""
     run = trained_run(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         raise PermissionDenied("You rate this run blind, so its charts are hidden.")
     return run
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import of_versions
 from apps.dashboard.evaluations import EvaluationQuery
 from apps.dashboard.views.chatting import (
@@ -27,7 +27,6 @@ from apps.dashboard.views.chatting import (
 from apps.evaluation.metrics import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, MAX_TEXT_LENGTH, MAX_TOKENS
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import NotPossible, Run, WeightVersion
 from apps.tasksets.messages import list_pictures
 
@@ -83,7 +82,7 @@ def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpR
     Owners and researchers ask both the same (POST).
     """
     run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
     form = Asking(request.POST) if request.method == "POST" else None
     if form is not None and form.is_valid():

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import AuditEntry
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.costs import (
     WORDS,
     Bar,
@@ -27,7 +27,7 @@ from apps.dashboard.costs import (
 )
 from apps.dashboard.curves import recent_rewards
 from apps.dashboard.form_actions import posted_flag
-from apps.runs.blind_review import open_among, sees_judgements
+from apps.runs.blind_review import open_among
 from apps.runs.budget import Budget
 from apps.runs.config import ConfigError
 from apps.runs.costs import Cost, load_costs
@@ -141,7 +141,7 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     cost = load_costs([run])[run.pk]
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     steers = may_steer(request, run)
     gain, measures = (compute_gain(run), list_cost_measures(run, cost)) if is_open else (None, [])
     baseline = request.GET.get("against", "")

@@ -10,13 +10,13 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
 from apps.accounts.requests import SignedInRequest
+from apps.dashboard.access import may_see_judgements
 from apps.dashboard.environments import earned_by, share_of_best
 from apps.dashboard.environments_turns import TURNS_SHOWN, list_moves
 from apps.dashboard.play_form import end_form, say_form
 from apps.environments.models import Environment, Episode
 from apps.environments.turn_text import count_tokens_before
 from apps.feedback.interventions import runs_steered_by
-from apps.runs.blind_review import sees_judgements
 
 ATTEMPTS_SHOWN = 10
 
@@ -47,7 +47,7 @@ def episode_context(request: SignedInRequest, pk: int) -> dict:
         ),
         pk=pk,
     )
-    is_open = episode.run is None or sees_judgements(request.user, episode.run)
+    is_open = episode.run is None or may_see_judgements(request, episode.run)
     first = _number(request, "from")
     whole_turn = _number(request, "whole")
     earned, _ = earned_by([episode.pk]).get(episode.pk, (None, None)) if is_open else (None, None)

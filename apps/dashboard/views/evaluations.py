@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from pydantic import ValidationError
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.arenas import list_offers
 from apps.dashboard.comparing_evaluations import metrics_by_task
 from apps.dashboard.evaluations import (
@@ -31,7 +31,6 @@ from apps.evaluation.scheduled import add_schedule, remove_schedule
 from apps.evaluation.so_far import load_results_so_far
 from apps.rewards import scorers
 from apps.rollouts.models.chats import COLDEST
-from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Questions, Scheduled
 from apps.runs.models import Run, WeightVersion
@@ -168,7 +167,7 @@ def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
 
 def _table(request: SignedInRequest, run: Run) -> dict:
     query = EvaluationQuery.read(request.GET)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         return {"run": run, "is_open": False, "shown": query}
     overview = build_evaluations_overview(run, query)
     return {
@@ -268,7 +267,7 @@ def _evaluation_context(request: SignedInRequest, run: Run) -> dict:
         "plan": plan,
         "words": describe_questions(plan),
         "of": evaluated_run,
-        "is_open": sees_judgements(request.user, run),
+        "is_open": may_see_judgements(request, run),
         "may_steer": may_steer(request, run),
         "query": request.GET.urlencode(),
         "is_over": run.state in Run.ENDED,

@@ -77,8 +77,11 @@ def new_gold(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     The right answer is given as a rater would give it.
     """
     run = steered_run(request, project, slug)
+    if not (numbers := _numbers(request)):
+        messages.error(request, "Choose a reply below.")
+        return redirect("run-gold", project, slug)
     try:
-        rollouts = known_items.candidates(run, _numbers(request))
+        rollouts = known_items.candidates(run, numbers)
     except BadAnswer as bad:
         messages.error(request, "; ".join(bad.problems.values()).capitalize() + ".")
         return redirect("run-gold", project, slug)

@@ -13,14 +13,13 @@ from django.views.decorators.http import require_safe
 from apps.accounts.models import User
 from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Experience
-from apps.dashboard.access import may_steer, seen_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run
 from apps.dashboard.rollout_rows import STEP, build_rollout_rows, with_judgements
 from apps.dashboard.verdicts import CLOSED, verdicts_on
 from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import Rating
 from apps.rewards.combining_rows import combined_so_far
 from apps.rollouts.models import Group, Rollout
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
 MAX_SHOWN = 64  # rollouts side by side; a group has up to 1,024, and a group of experts grows
@@ -46,7 +45,7 @@ def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpRes
         ),
         request.user,
     )
-    is_open = sides[0]["is_open"] if sides else sees_judgements(request.user, run)
+    is_open = sides[0]["is_open"] if sides else may_see_judgements(request, run)
     verdicts = (
         verdicts_on([(side["rollout"], side["rollout"].learned) for side in sides])
         if is_open

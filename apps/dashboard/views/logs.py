@@ -13,9 +13,8 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import in_chunks, stream_download
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import seen_run
+from apps.dashboard.access import may_see_judgements, seen_run
 from apps.dashboard.log_search import LogSearch, as_jsonl, lines_for
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import LogLine, Worker
 
 
@@ -27,7 +26,7 @@ def run_logs(request: SignedInRequest, project: str, slug: str) -> HttpResponseB
     Log lines reveal how the run learns.
     """
     run = seen_run(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         return render(
             request, "dashboard/logs.html", {"section": "runs", "run": run, "is_open": False}
         )

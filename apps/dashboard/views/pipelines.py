@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.pipelines import (
     PipelineForm,
     catalogue,
@@ -24,7 +24,6 @@ from apps.dashboard.settings_form import SAVE_AGAIN
 from apps.pipelines.again import given_up, refine_again
 from apps.pipelines.dry_run import dry_run
 from apps.rollouts.excluded_tasks import release_from_quarantine
-from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
@@ -135,7 +134,7 @@ def _read(request: SignedInRequest, run: Run) -> PipelineForm:
 def _page(
     request: SignedInRequest, run: Run, form: PipelineForm, status: int = 200
 ) -> HttpResponse:
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     context = {
         "section": "runs",
         "run": run,

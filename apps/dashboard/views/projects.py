@@ -11,7 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.validators import EmailValidator
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, F, OuterRef, Prefetch, QuerySet, Subquery
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -45,7 +45,9 @@ from apps.streaming import wakeups
 ROWS_SHOWN = 50
 INVITATIONS_SHOWN = 20
 MAX_MAILS = 20  # invitations sent by one form
-RATERS_SHOWN = 500  # people offered for a group
+GROUPS_SHOWN = 50
+RATERS_SHOWN = 50  # people offered for a group at a time
+NAMES_SHOWN = 8  # members named beside a group
 MAX_SEARCH_LENGTH = 150  # characters, as many as a username has
 NAME_TAKEN = "The project already has a group with this name."
 
@@ -255,8 +257,8 @@ def add_group(request: SignedInRequest, project: str) -> HttpResponse:
     except IntegrityError:  # somebody else created it since the form was checked
         form.add_error("name", NAME_TAKEN)
         return _page(request, owned_project, group=form, status=422)
-    messages.success(request, f"Group {new_group.name} created.")
-    return redirect(f"{reverse('project', args=[project])}#groups")
+    messages.success(request, f"Group {new_group.name} created. Choose its members.")
+    return redirect(_group_address(owned_project, new_group))
 
 
 @require_POST
@@ -264,17 +266,18 @@ def add_group(request: SignedInRequest, project: str) -> HttpResponse:
 def change_group(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: change who is in a group (`act`: save), or delete it (`act`: delete).
 
-    A group that runs name is not deleted: their items would wait for nobody.
+    Of the raters, only those whose boxes were on the page (`offered`) are changed. A group that
+    runs name is not deleted: their items would wait for nobody.
     """
     owned_project = _owned_project(request, project)
     group = get_object_or_404(owned_project.rater_groups, pk=pk)
     if posted_action(request, ("save", "delete")) == "save":
-        chosen = [key for key in request.POST.getlist("members") if key.isascii() and key.isdigit()]
-        group.fill(
-            _raters_of(owned_project).filter(pk__in=[int(key[:18]) for key in chosen]), request.user
-        )
+        offered = _posted_ids(request, "offered")
+        chosen = offered & _posted_ids(request, "members")
+        group.choose(_raters_of(owned_project).filter(pk__in=chosen), offered, request.user)
         messages.success(request, f"Group {group.name} saved.")
-    elif users := runs_given_to(group):
+        return redirect(_group_address(owned_project, group))
+    if users := runs_given_to(group):
         names = ", ".join(run.slug for run in users[:3])
         messages.error(request, f"Group {group.name} was not deleted: {names} asks it to rate.")
     else:
@@ -283,6 +286,62 @@ def change_group(request: SignedInRequest, project: str, pk: int) -> HttpRespons
             group.delete()
         messages.success(request, f"Group {group.name} deleted. Its members stay in the project.")
     return redirect(f"{reverse('project', args=[project])}#groups")
+
+
+def _posted_ids(request: SignedInRequest, name: str) -> set[int]:
+    """Return the posted ids, without those that can't be one."""
+    posted = request.POST.getlist(name)
+    return {int(key) for key in posted if key.isascii() and key.isdigit() and len(key) <= 18}
+
+
+def _group_address(project: Project, group: RaterGroup) -> str:
+    """Return the address of the project's page with this group opened."""
+    return f"{reverse('project', args=[project.slug])}?group={group.pk}#group-{group.pk}"
+
+
+def _groups_context(request: SignedInRequest, project: Project) -> dict[str, Any]:
+    """Return the project's groups that match the search, and the opened one with its raters."""
+    words = _searched_words(request, "groups")
+    opened = request.GET.get("group", "")
+    named = User.objects.order_by("username")[:NAMES_SHOWN]
+    counted = project.rater_groups.annotate(size=Count("members")).order_by("name")
+    groups = counted.prefetch_related(Prefetch("members", named, to_attr="first_members"))
+    found = groups.filter(name__icontains=words) if words else groups
+    is_id = opened.isascii() and opened.isdigit() and len(opened) <= 18
+    opened_group = groups.filter(pk=int(opened)).first() if is_id else None
+    listed = list(found[: GROUPS_SHOWN + 1])
+    if opened_group and opened_group not in listed:
+        listed.insert(0, opened_group)
+    return {
+        "groups": listed[:GROUPS_SHOWN],
+        "has_more_groups": len(listed) > GROUPS_SHOWN,
+        "group_words": words,
+        "groups_shown": GROUPS_SHOWN,
+        "opened_group": opened_group,
+        **(_offered_raters(request, project, opened_group) if opened_group else {}),
+    }
+
+
+def _offered_raters(
+    request: SignedInRequest, project: Project, group: RaterGroup
+) -> dict[str, Any]:
+    """Return the raters whose boxes the group's form shows: its members first, or those found."""
+    words = _searched_words(request, "raters")
+    in_group = RaterGroup.members.through.objects.filter(ratergroup=group, user=OuterRef("pk"))
+    raters = _raters_of(project).annotate(is_member=Exists(in_group))
+    if words:
+        raters = raters.filter(username__icontains=words)
+    offered = list(raters.order_by("-is_member", "username")[: RATERS_SHOWN + 1])
+    return {
+        "offered": offered[:RATERS_SHOWN],
+        "has_more_raters": len(offered) > RATERS_SHOWN,
+        "rater_words": words,
+        "raters_shown": RATERS_SHOWN,
+    }
+
+
+def _searched_words(request: SignedInRequest, name: str) -> str:
+    return request.GET.get(name, "").replace("\0", "").strip()[:MAX_SEARCH_LENGTH]
 
 
 def _raters_of(project: Project) -> QuerySet[User]:
@@ -413,7 +472,7 @@ def _page(
         .select_related("user")
         .annotate(name=F("user__username"), has_other_owner=Exists(has_other_owner))
     )
-    words = request.GET.get("words", "").replace("\0", "").strip()[:MAX_SEARCH_LENGTH]
+    words = _searched_words(request, "words")
     if words:
         members = members.filter(user__username__icontains=words)
     page = load_page(members, request, size=ROWS_SHOWN, by="name", rising=True)
@@ -436,8 +495,7 @@ def _page(
         ),
         "roles": Membership.Role.choices,
         "group_form": group or GroupForm(project),
-        "groups": project.rater_groups.prefetch_related("members"),
-        "raters": _raters_of(project)[:RATERS_SHOWN],
+        **_groups_context(request, project),
         "invitations": project.invitations.select_related("created_by", "mail").order_by("-pk")[
             :INVITATIONS_SHOWN
         ],

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run
 from apps.dashboard.reward_bars import RewardBar, RewardBars, build_reward_bars
 from apps.dashboard.rollout_rows import EXCERPT, JudgedRollout, build_rollout_rows, with_judgements
 from apps.dashboard.rollout_search import Filter
@@ -28,7 +28,6 @@ from apps.feedback.ratings.stars import openly_ratable_by
 from apps.rewards.models import Rescored
 from apps.rollouts.full_text_search import mark_matches
 from apps.rollouts.models import Rollout
-from apps.runs.blind_review import sees_judgements
 from apps.runs.limits import read_limits
 from apps.runs.models import Run
 from apps.tasksets.limits import BadLimits, limits_in
@@ -48,15 +47,18 @@ STOPS = ("stop", "length", "time", "repetition", "abort")
 def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
     run = seen_run(request, project, slug)
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
-    page = form.page(run, with_judgements(matching_rollouts(form, run)), request)
+    page = form.page(run, with_judgements(matching_rollouts(form, run), with_run=False), request)
+    for shown in page.rows:
+        shown.run = run
     rows = build_rollout_rows(page.rows, request.user, {run.pk} if is_open else set())
     shape = form.sought.shape if form.sought else None
     addresses = (reverse("rollout", args=[0]), reverse("group", args=[project, slug, 0]))
     for row in rows:
         row["pieces"] = mark_matches(row["rollout"].text, shape, EXCERPT) if shape else []
+        row["id"] = str(row["rollout"].pk)  # not formatted as a number each time it is written
         row["address"] = _replace_id(addresses[0], row["rollout"].pk)
         row["group_address"] = _replace_id(addresses[1], row["rollout"].group_id)
     context = {
@@ -88,7 +90,7 @@ def _replace_id(address: str, pk: int) -> str:
 def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project who see its ratings: the rewards of filtered rollouts."""
     run = seen_run(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         raise PermissionDenied("You rate this run blind, so rewards are hidden.")
     form = Filter(request.GET, is_open=True)
     form.is_valid()
@@ -235,7 +237,7 @@ def rollout_tokens(request: SignedInRequest, pk: int) -> HttpResponse:
         "run__policy", "payload"
     )
     rollout = get_object_or_404(visible_rollouts, pk=pk)
-    if not sees_judgements(request.user, rollout.run):
+    if not may_see_judgements(request, rollout.run):
         raise PermissionDenied("You rate this run blind, so tokens and logprobs are hidden.")
     if rollout.tokens_if_kept is None:
         raise Http404("the tokens of this rollout were deleted")

@@ -10,13 +10,12 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import csv_cell, in_chunks, stream_download
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import seen_run
+from apps.dashboard.access import may_see_judgements, seen_run
 from apps.dashboard.charts import choose_charts
 from apps.dashboard.curves import curves_document, list_changes
 from apps.dashboard.fragments import digest_fragment
 from apps.dashboard.overview import NO_NAMES, ChartQuery
 from apps.dashboard.views.runs import render_run_parts
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Metric, Run
 
 ROWS_AT_ONCE = 5_000
@@ -33,7 +32,7 @@ def run_curves(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     query = ChartQuery(request.GET)
     if query.errors:
         return JsonResponse({"errors": query.errors}, status=400)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         return JsonResponse(
             {"step": run.step, "wide": 1, "steps": [], "x": [], "series": {}, "changes": []}
         )
@@ -55,7 +54,7 @@ def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     query = ChartQuery(request.GET)
     if query.errors:
         return JsonResponse({"errors": query.errors}, status=400)
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     known_digests = dict(part.partition(":")[::2] for part in request.GET.getlist("part"))
     parts = {
         name: {"html": html, "digest": digest_fragment(html)}
@@ -85,7 +84,7 @@ def run_curves_csv(request: SignedInRequest, project: str, slug: str) -> HttpRes
     query = ChartQuery(request.GET)
     if query.errors:
         return HttpResponse("\n".join(query.problems), status=400, content_type="text/plain")
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         return HttpResponse(
             "You rate this run blind, so rewards are hidden.", status=403, content_type="text/plain"
         )

@@ -8,13 +8,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.models import Project
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
 from apps.dashboard.run_rows import build_run_rows, defer_for_rows, load_runs_in_order
 from apps.dashboard.run_search import RunFilter
 from apps.dashboard.views.deletions import list_run_deletions
 from apps.runs import labelling
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
 ROWS = 25
@@ -102,7 +101,7 @@ def _labels(request: SignedInRequest, run: Run, tags: str, notes: str) -> dict:
         "tags": tags,
         "notes": notes,
         "may_steer": may_steer(request, run),
-        "is_open": sees_judgements(request.user, run),
+        "is_open": may_see_judgements(request, run),
         "max_length": labelling.MAX_NOTES_LENGTH,
     }
 

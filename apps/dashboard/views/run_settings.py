@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from apps.accounts.reasons import MAX_REASON_LENGTH, NotAReason, check_reason
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.differences import Difference, list_field_differences
 from apps.dashboard.paging import load_page
 from apps.dashboard.settings_form import (
@@ -22,7 +22,6 @@ from apps.dashboard.settings_form import (
     putting_back,
     read_settings_form,
 )
-from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, Run, TrainStep
 from apps.streaming.models import Event
@@ -115,7 +114,7 @@ def _page(
 ) -> HttpResponse:
     page = load_page(_changes(run), request, size=CHANGES_A_PAGE)
     steers = may_steer(request, run)
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     # Raters read on the People page what concerns them.
     parts = form.parts if steers else [part for part in form.parts if part.name != "people"]
     context = {

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Snapshot
-from apps.dashboard.access import may_steer, seen_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.environments import find_played_environment
 from apps.dashboard.fragments import if_changed
@@ -26,7 +26,6 @@ from apps.rewards.hacking import TITLES
 from apps.rollouts.excluded_tasks import quarantined, too_long
 from apps.runs.algorithms.describing import describe_parts, reading_parts
 from apps.runs.algorithms.table import TABLE
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run, RunRemoval, WeightVersion
 from apps.runs.run_repeats import can_run_again
 
@@ -49,7 +48,7 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     query = ChartQuery(request.GET)
     if run.is_evaluation:
         return redirect("run-evaluations", project, slug)
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     now = _now(run, is_open)
     steers = may_steer(request, run)
     context = {
@@ -77,7 +76,7 @@ def run_part(request: SignedInRequest, project: str, slug: str, part: str) -> Ht
         raise Http404(part)
     return if_changed(
         request,
-        render_run_parts(request, run, [part], sees_judgements(request.user, run))[part],
+        render_run_parts(request, run, [part], may_see_judgements(request, run))[part],
     )
 
 

@@ -8,9 +8,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, trained_run
+from apps.dashboard.access import may_see_judgements, may_steer, trained_run
 from apps.dashboard.step_report import StepReport, build_step_report
-from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run, TrainStep
 
 MAX_INTEGER = 2**31 - 1
@@ -52,7 +51,7 @@ def _context(request: SignedInRequest, project: str, slug: str, number: int) -> 
     run = trained_run(request, project, slug)
     committed = run.steps.filter(state=TrainStep.State.COMMITTED)
     step = get_object_or_404(committed, number=min(number, MAX_INTEGER))
-    is_open = sees_judgements(request.user, run)
+    is_open = may_see_judgements(request, run)
     return {
         "section": "runs",
         "run": run,

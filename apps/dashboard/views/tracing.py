@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
-from apps.dashboard.access import may_steer, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, steered_run
 from apps.dashboard.paging import load_page
 from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import RaterModel, Rating
@@ -17,7 +17,6 @@ from apps.lineage.tracing import (
     learned_by,
     trace_weights,
 )
-from apps.runs.blind_review import sees_judgements
 
 VERSIONS_OFFERED = 12
 RATINGS_SHOWN = 40
@@ -92,7 +91,7 @@ def rating(request: SignedInRequest, pk: int) -> HttpResponse:
     steers = may_steer(request, shown_rating.run)
     if not steers and shown_rating.rater_id != request.user.pk:
         raise Http404("rating not found")
-    is_open = sees_judgements(request.user, shown_rating.run)
+    is_open = may_see_judgements(request, shown_rating.run)
     context = {
         "section": "runs" if steers else "rate",
         "run": shown_rating.run,

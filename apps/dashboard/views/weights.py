@@ -9,10 +9,10 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
-from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.access import may_see_judgements, may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
 from apps.policies.as_gguf import KINDS
-from apps.runs.blind_review import judged_openly, sees_judgements
+from apps.runs.blind_review import judged_openly
 from apps.runs.models import ExportJob, Run, WeightVersion
 from apps.runs.models.orders import ADAPTER, FOLDER, FORM_TITLES
 from apps.runs.naming import free_name
@@ -60,7 +60,7 @@ def weights_of_run(request: SignedInRequest, project: str, slug: str) -> HttpRes
         "page": page,
         "rows": rows,
         "drawings": version_line.draw_version_curves(rows),
-        "is_open": sees_judgements(request.user, run),
+        "is_open": may_see_judgements(request, run),
         "steers": may_steer(request, run),
         "branched_from": find_branched_version(run),
     }
@@ -72,7 +72,7 @@ def weights_of_run(request: SignedInRequest, project: str, slug: str) -> HttpRes
 def version(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Members of the run's project who do not judge it blind."""
     run = seen_run(request, project, slug)
-    if not sees_judgements(request.user, run):
+    if not may_see_judgements(request, run):
         return render(
             request,
             "dashboard/weight_line.html",
@@ -91,7 +91,7 @@ def manifest(request: SignedInRequest, project: str, slug: str, version: int) ->
     run = seen_run(request, project, slug)
     content = (
         version_line.read_version_content(get_version(run, version))
-        if sees_judgements(request.user, run)
+        if may_see_judgements(request, run)
         else "You rate this run blind, so its weight versions are hidden."
     )
     if isinstance(content, str):

@@ -159,38 +159,50 @@ function buildAxes(isLarge, isTime) {
   ];
 }
 
-// Draw a dotted line at each configuration change, with a description in the large chart.
+const MARK_ROWS = 4; // rows of descriptions
+const MARK_DISTANCE = 4; // pixels between two lines; marks that are closer share one
+
+// Draw a dotted line at each configuration change, with a description in the large chart. A
+// description for which there is no room is shown at the cursor only.
 function drawMarks(plot, marks, isLarge) {
-  const { ctx, bbox } = plot,
-    pixelRatio = devicePixelRatio;
+  const { ctx, bbox } = plot;
   ctx.save();
-  const color = resolveColor("quiet"),
-    background = withAlpha(resolveColor("sheet"), 0.8);
-  ctx.strokeStyle = color;
-  ctx.setLineDash([2 * pixelRatio, 3 * pixelRatio]);
-  ctx.font = `${11 * pixelRatio}px ui-monospace, monospace`;
-  marks.forEach((mark, row) => {
-    const x = plot.valToPos(mark.x, "x", true);
-    if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
+  ctx.strokeStyle = resolveColor("quiet");
+  ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.font = `${11 * devicePixelRatio}px ui-monospace, monospace`;
+  const placed = marks
+    .map(({ x, words }) => ({ words, x: plot.valToPos(x, "x", true) }))
+    .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
+  let lastLine = -Infinity;
+  for (const { x } of placed.toSorted((a, b) => a.x - b.x)) {
+    if (x - lastLine < MARK_DISTANCE * devicePixelRatio) continue;
+    lastLine = x;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    if (!isLarge) return;
-    const width = ctx.measureText(mark.words).width,
-      y = bbox.top + bbox.height - (8 + 16 * (row % 4)) * pixelRatio;
-    const left = x > bbox.left + bbox.width / 2 ? x - width - 8 * pixelRatio : x + 8 * pixelRatio;
-    ctx.fillStyle = background;
-    ctx.fillRect(
-      left - 3 * pixelRatio,
-      y - 11 * pixelRatio,
-      width + 6 * pixelRatio,
-      15 * pixelRatio,
-    );
-    ctx.fillStyle = color;
-    ctx.fillText(mark.words, left, y);
-  });
+  }
+  if (isLarge) describeMarks(plot, placed);
   ctx.restore();
+}
+
+function describeMarks({ ctx, bbox }, placed) {
+  const rows = Array.from({ length: MARK_ROWS }, () => []); // the spans that are taken
+  const margin = 3 * devicePixelRatio;
+  for (const { x, words } of placed) {
+    const width = ctx.measureText(words).width;
+    const isRight = x > bbox.left + bbox.width / 2;
+    const left = isRight ? x - width - 8 * devicePixelRatio : x + 8 * devicePixelRatio;
+    const [start, end] = [left - margin, left + width + margin];
+    const row = rows.findIndex((spans) => spans.every(([from, to]) => end < from || start > to));
+    if (row < 0) continue;
+    rows[row].push([start, end]);
+    const y = bbox.top + bbox.height - (8 + 16 * row) * devicePixelRatio;
+    ctx.fillStyle = withAlpha(resolveColor("sheet"), 0.8);
+    ctx.fillRect(start, y - 11 * devicePixelRatio, end - start, 15 * devicePixelRatio);
+    ctx.fillStyle = resolveColor("quiet");
+    ctx.fillText(words, left, y);
+  }
 }
 
 export class Chart {

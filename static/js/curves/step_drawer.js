@@ -1,6 +1,7 @@
 // A drawer with the details of one step. It opens from a chart; the arrow keys go to other steps,
 // and each step has a URL of its own.
 import { onDialogKey } from "../keys.js";
+import { fetchPart } from "../site.js";
 
 export class StepDrawer {
   // `dialog` has data-steps, the URL of all steps, and contains [data-body], which receives the
@@ -76,12 +77,8 @@ export class StepDrawer {
 
 // Fetch HTML. Returns null if the request failed.
 async function fetchFragment(address) {
-  try {
-    const response = await fetch(address);
-    return response.ok && !response.redirected ? await response.text() : null;
-  } catch {
-    return null;
-  }
+  const response = await fetchPart(address);
+  return response ? response.text().catch(() => null) : null;
 }
 
 function createError(address) {

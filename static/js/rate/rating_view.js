@@ -94,7 +94,7 @@ export async function renderQueueEnd(stage, waiting, heldSlots) {
   const isOld = waiting !== null && performance.now() - endRenderedAt > END_REFRESH_MS;
   if (shownDigest !== undefined && !hasChanged && !isOld) return;
   const query = new URLSearchParams({ run: page.dataset.run, holding: heldSlots.join(",") });
-  const response = await fetch(`${page.dataset.end}?${query}`);
+  const response = await fetch(`${page.dataset.end}?${query}`, { redirect: "error" });
   if (!response.ok) throw new Error("no end");
   const parsed = new DOMParser().parseFromString(await response.text(), "text/html");
   const end = document.importNode(find("[data-queue-end]", parsed), true);

@@ -6,7 +6,7 @@ const openedGroups = new Set(); // ids of the groups that a search opened
 form.addEventListener("input", (event) => event.target.dataset.searchTarget && filterFields());
 form.addEventListener("keydown", (event) => {
   const input = event.target;
-  if (!input.dataset.searchTarget) return;
+  if (!input.dataset.searchTarget || event.isComposing) return;
   if (event.key === "Enter") event.preventDefault(); // Enter would submit the form
   if (event.key === "Escape" && input.value) {
     event.preventDefault();

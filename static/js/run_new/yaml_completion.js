@@ -130,7 +130,7 @@ const KEY_ACTIONS = {
 
 form.addEventListener("keydown", (event) => {
   const textarea = event.target;
-  if (textarea.id !== "yaml") return;
+  if (textarea.id !== "yaml" || event.isComposing) return;
   if (event.ctrlKey && event.key === " ") {
     event.preventDefault();
     showCompletions(textarea, true);
