@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from apps.accounts.confining import TOO_MUCH_MEMORY, confine
-from apps.tasksets.sources.records import picture_address
+from apps.tasksets.sources.records import picture_address, without_nulls
 from workers.processes import QUIET
 
 
@@ -39,7 +39,8 @@ def main() -> int:
 def read_hub_rows(name: str, config: str | None, split: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of one split; without a name the only one.
 
-    Pictures come as data addresses; sounds are left out by `_plain`.
+    Pictures come as data addresses; sounds are left out by `_plain`. The library gives each object
+    of a column the fields of all its objects, so null fields are left out.
     """
     import datasets
 
@@ -47,9 +48,9 @@ def read_hub_rows(name: str, config: str | None, split: str) -> Iterator[dict[st
     splits = datasets.get_dataset_split_names(name, config)
     if split not in splits and (split or len(splits) > 1):
         raise ValueError(f"--split: choose one of {', '.join(splits)}")
-    return iter(
-        datasets.load_dataset(name, config, split=split or splits[0], streaming=True).decode(False)
-    )
+    rows = datasets.load_dataset(name, config, split=split or splits[0], streaming=True)
+    for row in rows.decode(False):
+        yield {column: without_nulls(value) for column, value in row.items()}
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,7 @@ a file again changes nothing.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -18,13 +18,14 @@ from apps.accounts.models import Membership, Project, User
 from apps.feedback.models import LESSONS, Lesson
 from apps.feedback.reading import LessonColumns, LessonLine, LessonRows, bad
 from apps.runs.models import Run
-from apps.tasksets.messages import list_pictures
+from apps.tasksets.messages import as_texts, list_pictures
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.sources.apart import records_of_file
 from apps.tasksets.sources.records import BadLine
 
 Placed = tuple[LessonLine, Lesson]
 BATCH = 1_000  # lines held in memory and written together
+LOCK = 0x6C65_7373  # key of the advisory lock of a project's imports
 LISTED = 1_000  # bad lines that an error lists; the rest are counted
 # Prompts are compared by value: jsonb ignores the spelling of the messages.
 TASKS_ASKING = """
@@ -109,8 +110,11 @@ def import_lessons(
     """Store the file's lessons.
 
     Bad rows are written to `aside` unchanged; without it, they refuse the file. `progress` is
-    called with the number of rows read. Raises BadLessons, NotReadable.
+    called with the number of rows read. Another import into the project waits for this one, so
+    that a file that is sent twice at once is stored once. Raises BadLessons, NotReadable.
     """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, to.project.pk % 2**31])
     rows = file.rows()
     outcome = Imported(layout=rows.layout.title if rows.layout else "")
     listed: list[BadLine] = []
@@ -177,6 +181,8 @@ def _place_in_tasks(
         author = to.author if line.author is None else authors[line.author]
         if isinstance(author, ValueError):
             refused.append(bad(line, f"author: {author}"))
+        elif task is None and line.pictured is not None:
+            refused.append(bad(line, _no_pictures(line.pictured[0])))
         elif task is None and (to.taskset is not None or line.task is not None):
             refused.append(bad(line, _no_task(line, to)))
         elif task is None and list_pictures(line.prompt or ()):
@@ -195,6 +201,13 @@ def _place_in_tasks(
             )
             placed.append((line, lesson.keyed()))
     return placed, refused
+
+
+def _no_pictures(slug: str) -> str:
+    return (
+        "prompt: has [picture 1] in place of a picture. Import the tasks of taskset "
+        f"{slug!r} under this name, then name the taskset"
+    )
 
 
 def _no_task(line: LessonLine, to: Destination) -> str:
@@ -242,9 +255,25 @@ def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:
     if to.taskset is None:
         return [None] * len(lines)
     numbers = {line.task for line in lines if line.task is not None}
+    numbers |= {line.pictured[1] for line in lines if line.pictured and line.pictured[1] >= 0}
     by_index = {task.index: task for task in to.taskset.tasks.filter(index__in=numbers)}
     asking = _asking([line for line in lines if line.task is None], to.taskset)
-    return [by_index.get(line.task) if line.task is not None else next(asking) for line in lines]
+    tasks = [by_index.get(line.task) if line.task is not None else next(asking) for line in lines]
+    return [
+        task or _pictured_task(line, to.taskset, by_index)
+        for line, task in zip(lines, tasks, strict=True)
+    ]
+
+
+def _pictured_task(line: LessonLine, taskset: Taskset, by_index: Mapping[int, Task]) -> Task | None:
+    """Return the task that an exported line names, if its prompt says the same beside pictures.
+
+    Many tasks may have the same words, so the number decides, in the taskset of the same name.
+    """
+    if line.pictured is None or line.pictured[0] != taskset.slug:
+        return None
+    task = by_index.get(line.pictured[1])
+    return task if task is not None and as_texts(task.prompt) == line.prompt else None
 
 
 def _asking(lines: list[LessonLine], taskset: Taskset) -> Iterator[Task | None]:

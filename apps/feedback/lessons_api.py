@@ -1,5 +1,6 @@
 """Importing lessons over REST: a file is looked through, or stored."""
 
+import math
 import tempfile
 from typing import Any
 
@@ -48,6 +49,12 @@ class SentLessons(Strict):
         allow_blank=True,
         help_text="If omitted: detected from the first rows.",
     )
+    split = Text(
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="Split to read, if a zip file has several.",
+    )
     min_rating = serializers.FloatField(
         required=False, help_text="Lowest rating of a good answer, if the file has ratings."
     )
@@ -60,6 +67,8 @@ class SentLessons(Strict):
 
     def validate(self, attrs: dict) -> dict:
         layout = attrs.get("layout")
+        if not math.isfinite(attrs.get("min_rating", 0.0)):
+            raise ValidationError({"min_rating": ["A finite number is required."]})
         if layout and attrs["kind"] not in BY_NAME[layout].reads:
             raise ValidationError({"layout": [f"This layout has no {attrs['kind']}."]})
         if attrs["file"].size > MAX_BYTES:
@@ -125,7 +134,7 @@ class Lessons(APIView):
         )
         columns = LessonColumns(layout=data.get("layout", ""), min_rating=data.get("min_rating"))
         with keep_upload(data["file"]) as path:
-            file = LessonFile(path, data["kind"], columns)
+            file = LessonFile(path, data["kind"], columns, split=data.get("split", ""))
             try:
                 answer = (
                     _previewed(file)

@@ -12,7 +12,7 @@ An answer is a text, or one message of the assistant's. Rows of other layouts
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -22,11 +22,14 @@ from apps.tasksets.layouts import (
     Layout,
     NotThisLayout,
     RowReading,
+    count_dropped,
     read_row,
     recognised,
 )
 from apps.tasksets.layouts.conversations import read_answer
 from apps.tasksets.layouts.gathering import gathered
+from apps.tasksets.layouts.own import EXPORTS
+from apps.tasksets.messages import PICTURE_MARK, content_text
 from apps.tasksets.reading import NotATask, read_prompt
 from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
@@ -36,7 +39,6 @@ TEXTS = {
     "thumbs": ("completion",),
 }
 MORE = {"preferences": ("margin",), "thumbs": ("label",)}
-MAX_DROPPED = 50  # names of fields that are listed as not taken
 
 
 class NotALesson(ValueError):
@@ -58,6 +60,7 @@ class LessonLine:
     author: str | None
     fields: dict[str, Any]
     is_simulated: bool = False  # the author is a program
+    pictured: tuple[str, int] | None = None  # slug and index of a task whose pictures are marks
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,10 @@ class LessonColumns:
     names: Mapping[str, str] = field(default_factory=dict)
     layout: str = ""
     min_rating: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_rating is not None and not math.isfinite(self.min_rating):
+            raise ValueError(f"the lowest rating must be a number, not {self.min_rating}")
 
 
 class LessonRows:
@@ -119,8 +126,9 @@ class LessonRows:
         taking = RowReading(self.columns.min_rating)
         rows = read_row(self.layout, self._renamed(record.fields), self.kind, taking)
         lessons = [_lesson(record, row, self.kind, taking) for row in rows]
-        if len(self.dropped) < MAX_DROPPED:
-            self.dropped.update(taking.dropped)
+        if self.layout in EXPORTS:
+            lessons = [_with_place(lesson, record.fields) for lesson in lessons]
+        count_dropped(self.dropped, taking.dropped)
         return lessons
 
 
@@ -143,9 +151,19 @@ def _lesson(record: Record, row: dict[str, Any], kind: str, taking: RowReading) 
     return LessonLine(record.number, record.raw, prompt, task, _author(row), fields, is_simulated)
 
 
+def _with_place(lesson: LessonLine, fields: dict[str, Any]) -> LessonLine:
+    """Return the lesson with its task's place, if the export has marks in place of its pictures."""
+    users = [message for message in lesson.prompt or () if message["role"] == "user"]
+    if not any(PICTURE_MARK.search(content_text(message["content"])) for message in users):
+        return lesson
+    task = fields.get("task")
+    return replace(lesson, pictured=(str(fields.get("taskset")), task if type(task) is int else -1))
+
+
 def _text(row: dict[str, Any], column: str, taking: RowReading) -> str:
     value = row[column]
-    text = read_answer(value, column, taking) if isinstance(value, dict | list) and value else value
+    is_answer = isinstance(value, str | dict | list) and value
+    text = read_answer(value, column, taking) if is_answer else value
     if not isinstance(text, str) or not text:
         raise NotALesson(f"{column}: must be a non-empty text, or one message of the assistant")
     return text

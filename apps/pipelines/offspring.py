@@ -24,9 +24,10 @@ from apps.rollouts.payload import Tokens, pack
 from apps.rollouts.turns import Turn, list_turns, store_turns
 from apps.runs.models import Run
 from apps.tasksets.duplicates import digest_content
-from apps.tasksets.growing import MAX_SLUG_LENGTH, add_task
+from apps.tasksets.growing import add_task
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
+from apps.tasksets.versions import MAX_SLUG_LENGTH
 
 Born = tuple[Offspring, Tokens]
 

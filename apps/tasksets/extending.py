@@ -5,14 +5,12 @@ Tasks that the set already has are left out.
 
 from collections.abc import Sequence
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_slug
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import AuditEntry, Project, User
 from apps.tasksets.models import Task, Taskset
-from apps.tasksets.storing import Origin, build_row, store_taskset
-from apps.tasksets.versions import MAX_SLUG_LENGTH, slug_of_next
+from apps.tasksets.storing import Origin, build_row, require_slug, store_taskset
+from apps.tasksets.versions import slug_of_next
 
 SOURCE = "picked out by hand"
 MAX_COPIED_TASKS = 5_000  # tasks of a set that is copied while a page waits
@@ -37,7 +35,7 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
             f"more than {MAX_COPIED_TASKS:,}"
         )
     if newest is None:
-        _require_slug(slug)
+        require_slug(slug)
     before = list(newest.tasks.order_by("index")) if newest else []
     digests = {task.digest for task in before}
     new_tasks = {task.digest: task for task in tasks if task.digest not in digests}
@@ -63,12 +61,3 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
         "tasks picked out", f"taskset {project.slug}/{name}", by, project, added=len(new_tasks)
     )
     return taskset
-
-
-def _require_slug(slug: str) -> None:
-    try:
-        validate_slug(slug)
-    except ValidationError:
-        raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from None
-    if len(slug) > MAX_SLUG_LENGTH:
-        raise ValueError(f"a slug must have at most {MAX_SLUG_LENGTH} characters")

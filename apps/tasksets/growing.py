@@ -5,28 +5,20 @@ The latter are those of apps.pipelines.offspring.
 Nobody draws from them, for a draw needs a set that stays as it is.
 """
 
-from django.core.exceptions import ValidationError
-from django.core.validators import validate_slug
 from django.db import transaction
 
 from apps.accounts.locking import lock_one
 from apps.accounts.models import Project, User
 from apps.tasksets.models import Picture, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import build_task
+from apps.tasksets.storing import build_task, require_slug
 
-MAX_SLUG_LENGTH = 50
 SOURCE = "asked by callers"
 
 
 def grown_from_nothing(project: Project, slug: str, by: User | None = None) -> Taskset:
     """Return an empty one. Raises ValueError for what is no slug."""
-    try:
-        validate_slug(slug)
-    except ValidationError as error:
-        raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from error
-    if len(slug) > MAX_SLUG_LENGTH:
-        raise ValueError(f"is longer than {MAX_SLUG_LENGTH} characters")
+    require_slug(slug)
     return Taskset.objects.create(
         project=project,
         slug=slug,

@@ -8,6 +8,7 @@ picture comes as OpenAI spells it, {"type": "image_url", "image_url": {"url":
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
@@ -42,6 +43,7 @@ PICTURES = frozenset(
     {"image", "image_url", "input_image"}
 )  # as those who speak of pictures call a part of a message
 KINDS = "text, image_url"
+PICTURE_MARK = re.compile(r"^\[picture \d+\]$", re.MULTILINE)  # as `content_text` writes it
 
 
 class BadContent(ValueError):

@@ -1,7 +1,9 @@
 """Read lists and objects that a table holds as Python prints them: ['a', 'b'], {'role': 'user'}.
 
 A column of lists that went through a CSV file is in this form. Nothing is run: only what
-`ast.literal_eval` takes is read, and only where JSON has the same.
+`ast.literal_eval` takes is read, and only where JSON has the same. Arrays of numpy, which pandas
+makes of the lists of a Parquet file, are read where they hold objects: numpy prints these without
+commas, and arrays within others as `array([…], dtype=object)`.
 """
 
 import ast
@@ -28,8 +30,8 @@ def read_literal(text: str) -> Any:
     try:
         with catch_warnings():
             simplefilter("ignore")
-            _require_literal_tokens(text.strip())
-            value = ast.literal_eval(text.strip())
+            tokens = _literal_tokens(text.strip())
+            value = ast.literal_eval(_without_numpy(tokens))
         written = json.dumps(_with_lists(value), allow_nan=False)
         return strict_json.decode_json(written)
     except (SyntaxError, tokenize.TokenError):
@@ -38,22 +40,49 @@ def read_literal(text: str) -> Any:
         raise NotALiteral("not a Python literal of JSON's values") from None
 
 
-def _require_literal_tokens(text: str) -> None:
-    """Refuse deep nesting, and texts side by side, as numpy prints an array of them.
+def _literal_tokens(text: str) -> list[tokenize.TokenInfo]:
+    """Return the tokens; refuse deep nesting, and texts side by side, as numpy prints an array of
+    them.
 
     Python would join these texts to one. Raises ValueError.
     """
+    tokens: list[tokenize.TokenInfo] = []
     depth = 0
-    last = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.NL, tokenize.NEWLINE):
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
             continue
-        if token.type == last == tokenize.STRING:
+        if tokens and token.type == tokens[-1].type == tokenize.STRING:
             raise ValueError("two texts without a comma")
         depth += (token.string in "([{") - (token.string in ")]}") if token.string else 0
         if depth > DEEPEST:
             raise ValueError("nested too deeply")
-        last = token.type
+        tokens.append(token)
+    return tokens
+
+
+def _without_numpy(tokens: list[tokenize.TokenInfo]) -> str:
+    """Return the text of the tokens, with commas between objects and without numpy's `array(…)`."""
+    words = [token.string for token in tokens]
+    kept: list[str] = []
+    is_array: list[bool] = []  # of each open bracket
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if words[at : at + 2] == ["array", "("]:
+            is_array.append(True)
+            at += 2
+            continue
+        if is_array and is_array[-1] and words[at : at + 3] == [",", "dtype", "="]:
+            at += 4  # and the name of the type
+            continue
+        if word in ("(", "[", "{"):
+            is_array.append(False)
+        if word == "{" and kept and kept[-1] == "}":
+            kept.append(",")
+        if not (word in (")", "]", "}") and is_array and is_array.pop()):
+            kept.append(word)
+        at += 1
+    return " ".join(kept)
 
 
 def _with_lists(value: Any) -> Any:

@@ -21,6 +21,7 @@ from apps.tasksets.layouts import (
     Layout,
     NotThisLayout,
     RowReading,
+    count_dropped,
     read_row,
     recognised,
 )
@@ -146,7 +147,7 @@ class TaskRows:
             row["domain"],
             record.number,
         )
-        self.dropped.update(taking.dropped)
+        count_dropped(self.dropped, taking.dropped)
         return task
 
     def _by_columns(self, fields: dict[str, Any], taking: RowReading) -> dict[str, Any]:

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
 from django.db import transaction
 
 from apps.accounts.models import Project, User
@@ -13,7 +15,7 @@ from apps.tasksets.messages import content_text, list_pictures
 from apps.tasksets.models import Picture, QuarantinedLine, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources.records import EXCERPT, BadLine
-from apps.tasksets.versions import count_changes, find_newest_version
+from apps.tasksets.versions import MAX_SLUG_LENGTH, count_changes, find_newest_version
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
@@ -27,6 +29,7 @@ COUNTED = [
     "added",
     "removed",
 ]
+MAX_TITLE_LENGTH = 200  # characters
 LISTED = 1_000  # bad lines that a refusal names; the rest are counted
 
 Progress = Callable[[int], None]
@@ -53,7 +56,8 @@ class BadLines(ValueError):
 class Origin:
     """Origin of a taskset: its project, name and source. `seed` is None for a set from a file.
 
-    `version_of` is any version of the set whose next version this is; None begins a new set.
+    `version_of` is any version of the set whose next version this is; None begins a new set. Raises
+    ValueError for a name or a title that pages cannot show.
     """
 
     project: Project
@@ -63,6 +67,21 @@ class Origin:
     seed: int | None = None
     by: User | None = None
     version_of: Taskset | None = None
+
+    def __post_init__(self) -> None:
+        require_slug(self.slug)
+        if len(self.title) > MAX_TITLE_LENGTH:
+            raise ValueError(f"the title has more than {MAX_TITLE_LENGTH} characters")
+
+
+def require_slug(slug: str) -> None:
+    """Raise ValueError for what cannot be the slug of a taskset, which is part of addresses."""
+    try:
+        validate_slug(slug)
+    except ValidationError:
+        raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from None
+    if len(slug) > MAX_SLUG_LENGTH:
+        raise ValueError(f"a slug must have at most {MAX_SLUG_LENGTH} characters")
 
 
 class RowFilter:

@@ -93,9 +93,11 @@ def run_lesson_import(kind: str, options: dict) -> str:
     path: Path = options["file"]
     if not path.exists():
         raise CommandError(f"{path}: the file does not exist")
-    columns = LessonColumns(
-        _columns(kind, options["column"]), options["layout"], options["min_rating"]
-    )
+    names = _columns(kind, options["column"])
+    try:
+        columns = LessonColumns(names, options["layout"], options["min_rating"])
+    except ValueError as error:
+        raise CommandError(f"--min-rating: {error}") from None
     file = LessonFile(path, kind, columns, options["format"], options["split"])
     to = _destination(options)
     try:

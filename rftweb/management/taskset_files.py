@@ -32,11 +32,12 @@ from apps.tasksets.sources.jsonl import decode_record, iterate_records
 from apps.tasksets.sources.names import plain_name
 from apps.tasksets.sources.plugins import lines_from_plugin
 from apps.tasksets.sources.records import BadLine, Record
-from apps.tasksets.storing import BadLines, Origin, store_taskset
+from apps.tasksets.storing import BadLines, store_taskset
 from apps.tasksets.taskset_overlap import measure_overlap
 from apps.tasksets.versions import slug_of_next
 from rftweb.management.console import REDACT, dropped_lines, shorten_to_line, show_progress_bar
 from rftweb.management.taskset_operators import add_operators, sieve_from
+from rftweb.management.taskset_origin import named_origin
 
 SHOWN = 20  # bad lines printed
 PREVIEWED = 3  # rows printed before anything is stored
@@ -164,7 +165,10 @@ def imported(project: Project, options: dict) -> tuple[Taskset, list[str]]:
         else re.sub(r"[^A-Za-z0-9_-]+", "-", Path(plain).stem).strip("-")[:50]
     )
     slug = options["slug"] or default_slug
-    origin = Origin(project, slug, options["title"] or slug, _source(options), version_of=before)
+    title = options["title"] or slug
+    origin = named_origin(
+        "--slug and --title", project, slug, title, _source(options), version_of=before
+    )
     why_not = sieve_from(project, options)
     try:
         with _opened(options) as (rows, progress):

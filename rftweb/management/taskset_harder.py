@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from apps.rollouts.task_stats import TaskRecord
 from apps.tasksets.harder_tasks import GRADED, describe_ungraded, make_harder_taskset
 from apps.tasksets.models import Task, Taskset
-from apps.tasksets.storing import Origin
 from rftweb.management.console import run_named, show_progress_bar
+from rftweb.management.taskset_origin import named_origin
 
 ROUNDING = 1e-9
 MAX_PER_TASK = 1_000
@@ -58,8 +58,13 @@ def create_harder_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, Seq
             f"{options['min_success_rate']:g} or more"
         )
     source = f"one grade harder than what is solved of {taskset.slug} by {by}"
-    origin = Origin(
-        taskset.project, slug, f"Harder than {taskset.slug}", source[:200], options["seed"]
+    origin = named_origin(
+        "--name",
+        taskset.project,
+        slug,
+        f"Harder than {taskset.slug}",
+        source[:200],
+        options["seed"],
     )
     try:
         with show_progress_bar(f"generating {slug}", count * options["per_task"]) as progress:

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from apps.rewards.judging.asking import JudgeOptions
 from apps.tasksets.models import Taskset
-from apps.tasksets.storing import Origin
 from rftweb.management.console import show_progress_bar
+from rftweb.management.taskset_origin import named_origin
 from workers.rewriting import Unanswered, rewrite
 
 MAX_PER_TASK = 32
@@ -61,7 +61,8 @@ def create_rewritten_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, 
         raise CommandError("--limit: must be 1 or more")
     if taskset.project.tasksets.filter(slug=slug).exists():
         raise CommandError(f"--name: taskset {slug!r} already exists; choose another name")
-    origin = Origin(
+    origin = named_origin(
+        "--name",
         taskset.project,
         slug,
         f"{taskset.slug} in other words"[:200],

@@ -158,5 +158,14 @@ def test_example_configuration_creates_a_run(path, project, policy):
     Policy.objects.filter(pk=policy.pk).update(slug=plan.policy)
     generate(project, plan.taskset, plan.taskset, 40, 0)
     said("runs", "create", path, "--start")
-    run = Run.objects.get(slug=path.stem)
+    run = Run.objects.get(slug=path.stem.replace(".", "-"))  # a slug has no dots
     assert (run.state, run.planned_steps, run.settings) == (Run.State.RUNNING, plan.steps, plan)
+
+
+@pytest.mark.parametrize("rating", ["nan", "inf"])
+def test_lowest_rating_that_is_no_number_is_refused(project, tmp_path, rating):
+    path = tmp_path / "rated.jsonl"
+    path.write_text('{"prompt": "Hi", "response": "Go away.", "rating": 1}\n')
+    refused = refusal("demonstrations", "import", path, "--min-rating", rating)
+    assert refused == f"--min-rating: the lowest rating must be a number, not {rating}"
+    assert not Demonstration.objects.exists()

@@ -181,3 +181,17 @@ def test_follow_shows_why_a_run_is_paused(run, monkeypatch):
 def test_unknown_run_is_refused_with_the_existing_ones(plan_file):
     said("runs", "create", plan_file())
     assert "practice" in refusal("runs", "show", "practise")
+
+
+def test_name_that_pages_cannot_show_is_refused_before_anything_is_stored(project, plan_file):
+    file = plan_file()
+    tasks = file.with_name("数据.jsonl")
+    tasks.write_text('{"prompt": "2+2?", "answer": "4"}\n')
+    assert "--slug and --title: '' is not a valid slug" in refusal("taskset", "import", tasks)
+    long = refusal("taskset", "import", tasks, "--slug", "a", "--title", "t" * 201)
+    assert "the title has more than 200" in long
+    assert "--slug: 'a b' is" in refusal("taskset", "generate", "sort", "--slug", "a b")
+    stored = Taskset.objects.get()
+    assert "'a/b' is" in refusal("taskset", "join", "a/b", stored.slug)
+    assert "--slug: 'my run'" in refusal("runs", "create", file, "--slug", "my run")
+    assert not Run.objects.exists()

@@ -4,6 +4,7 @@ or nothing.
 
 import io
 import json
+import zipfile
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -169,3 +170,14 @@ def test_sources_are_counted_among_the_newest_lessons_only(send, monkeypatch):
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10)]
     _, html = send(lines(*rows), kind="demonstrations")
     assert "among the newest 3 of each type" in html and '<td class="r num">3</td>' in html
+
+
+def test_one_split_of_a_zip_file_is_imported(send):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("train.jsonl", lines(PAIR))
+        archive.writestr("test.jsonl", lines({**PAIR, "rejected": [*PAIR["rejected"], {}]}))
+    status, html = send(packed.getvalue(), name="pairs.zip")
+    assert (status, "choose a split: test, train" in html) == (422, True)
+    status, html = send(packed.getvalue(), name="pairs.zip", split="train")
+    assert (status, Preference.objects.get().chosen) == (200, "Hello.")

@@ -22,6 +22,8 @@ from apps.feedback.rewrite_lessons import keep_rewrite
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
+from apps.tasksets.models import Picture, Task
+from tests.tasksets.test_messages import png
 
 
 @pytest.fixture
@@ -460,3 +462,45 @@ def test_queries_do_not_grow_with_the_rows_of_a_batch(run, raters, django_assert
         exported(run, "groups")
     with django_assert_max_num_queries(8):
         exported(run, "pairs")
+
+
+def test_turn_labels_find_the_task_of_a_prompt_with_several_messages(run, raters, tmp_path):
+    one = of_one_group(run)[0]
+    prompt = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}]
+    Task.objects.filter(pk=one.group.task_id).update(prompt=prompt)
+    say(run, raters[0], "turns", {"marks": {"0": 1}}, [one])
+    path = tmp_path / "turns.jsonl"
+    call_command("export", "turn_labels", "tone-7", "--out", str(path), stdout=io.StringIO())
+    assert json.loads(path.read_text())["prompt"] == "Be kind.\n\nHello?"
+    call_command("thumbs", "import", str(path), "--taskset", "tone", stdout=io.StringIO())
+    thumb = Thumb.objects.get()
+    assert (thumb.prompt, thumb.task_id) == (prompt, one.group.task_id)
+
+
+def with_pictures(run) -> list[Task]:
+    """Show another picture in each of two tasks of the run, with the same words."""
+    admitted = Group.objects.filter(run=run, state="admitted")
+    tasks = list(Task.objects.filter(pk__in=admitted.values("task")).order_by("index")[:2])
+    for task, colour in zip(tasks, ("red", "blue"), strict=True):
+        picture = Picture.take(run.project, png(colour=colour))
+        part = {"type": "image", "picture": picture.sha256, "width": 8, "height": 8}
+        content = [part, {"type": "text", "text": "Which?"}]
+        Task.objects.filter(pk=task.pk).update(prompt=[{"role": "user", "content": content}])
+    return tasks
+
+
+def test_exported_prompts_with_pictures_find_their_tasks_by_number(run, raters, tmp_path):
+    tasks = with_pictures(run)
+    for task in tasks:
+        group = Group.objects.filter(run=run, task=task, state="admitted").first()
+        keep_rewrite(raters[0], run, group, group.rollouts.first().pk, "As it should be.")
+    path = tmp_path / "d.jsonl"
+    call_command("export", "demonstrations", "tone-7", "--out", str(path), stdout=io.StringIO())
+    Preference.objects.all().delete()
+    Demonstration.objects.all().delete()
+    with pytest.raises(CommandError, match=r"\[picture 1\] in place of a picture.*'tone'"):
+        call_command("demonstrations", "import", str(path))
+    call_command("demonstrations", "import", str(path), "--taskset", "tone", stdout=io.StringIO())
+    kept = Demonstration.objects.order_by("task__index")
+    assert [lesson.task for lesson in kept] == tasks
+    assert all(lesson.prompt == lesson.task.prompt for lesson in kept)

@@ -2,6 +2,7 @@
 is stored twice.
 """
 
+import csv
 import io
 import json
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from apps.feedback import importing
 from apps.feedback.importing import BadLessons, Destination, LessonFile, import_lessons
-from apps.feedback.models import Demonstration, Preference, Thumb
+from apps.feedback.models import LESSONS, Demonstration, Preference, Thumb
 from apps.feedback.reading import LessonColumns, LessonLine, LessonRows
 from apps.tasksets.importing import import_file
 from apps.tasksets.sources.jsonl import iterate_records
@@ -285,3 +286,28 @@ def test_every_line_of_any_file_is_a_lesson_or_has_a_reason(data):
     for kind in ("demonstrations", "preferences", "thumbs"):
         for line in LessonRows(iterate_records(io.BytesIO(data)), kind, LessonColumns()):
             assert isinstance(line, LessonLine) or line.reason
+
+
+def test_fields_that_are_not_taken_are_counted_in_every_row(project, file):
+    many = {f"field{n}": n for n in range(80)}
+    path = file(*({"prompt": f"q{n}", "answer": "a", **many} for n in range(3)))
+    outcome = import_lessons(LessonFile(path, "demonstrations"), Destination(project, "f"))
+    assert outcome.dropped == dict.fromkeys(many, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [("preferences", ("chosen", "rejected")), ("thumbs", ("completion",))],
+)
+def test_message_in_a_table_of_texts_is_an_answer(project, tmp_path, kind, texts):
+    messages = {text: [{"role": "assistant", "content": f"The {text} one."}] for text in texts}
+    row = {"prompt": [{"role": "user", "content": "Hi"}], **messages}
+    path = tmp_path / "lessons.csv"
+    with path.open("w") as stream:
+        writer = csv.DictWriter(stream, [*row, "label"])
+        writer.writeheader()
+        writer.writerow({name: json.dumps(cell) for name, cell in row.items()} | {"label": "1.0"})
+    import_lessons(LessonFile(path, kind), Destination(project, "f"))
+    lesson = LESSONS[kind].objects.get()
+    assert [getattr(lesson, text) for text in texts] == [f"The {text} one." for text in texts]
+    assert lesson.prompt == row["prompt"]

@@ -3,8 +3,10 @@ truncated files are refused with one sentence."""
 
 import bz2
 import gzip
+import io
 import json
 import lzma
+import tarfile
 import tracemalloc
 import zipfile
 
@@ -20,6 +22,21 @@ ROWS = [{"prompt": f'{n} "x\\ [1, 2] {{}} é 好', "answer": {"value": [[n]]}} f
 
 def zstd(raw: bytes) -> bytes:
     return arrow.Codec("zstd").compress(raw, asbytes=True)
+
+
+def packed_in_tar() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("train/1.json"))
+    return packed.getvalue()
+
+
+def zipped(*names: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "{}")
+    return packed.getvalue()
 
 
 PACKERS = {
@@ -148,6 +165,10 @@ def test_bad_row_of_an_array_is_reported_and_the_next_row_is_read(tmp_path, text
         ("a.jsonl.xz", lzma.compress(b'{"a": 1}\n')[:-9], "not a readable xz file"),
         ("a.jsonl.zst", zstd(b'{"a": 1}\n')[:-3], "not a readable zstd file"),
         ("a.zip", b"PK\x03\x04 and nothing else", "not a readable zip file"),
+        ("a.tar.gz", gzip.compress(packed_in_tar()), "a tar archive is not read; pack the folder"),
+        ("a.xlsx", zipped("[Content_Types].xml", "xl/workbook.xml"), "file of Excel .* as CSV"),
+        ("a.zip", zipped("readme.md"), "contains no data file"),
+        ("a.csv", b"prompt,answer\rq,4\r", "carriage return outside of quotes; end lines with LF"),
     ],
 )
 def test_truncated_or_ambiguous_file_is_refused_with_a_reason(tmp_path, name, raw, reason):
@@ -212,3 +233,9 @@ def test_a_map_with_two_equal_keys_makes_its_row_bad(tmp_path):
     pq.write_table(arrow.table({"answer": column}), tmp_path / "a.parquet")
     found = read(tmp_path / "a.parquet")
     assert found == ["a map has two equal keys", {"answer": {"a": 1}}]
+
+
+def test_task_of_grids_over_several_lines_is_one_row(tmp_path):
+    pairs = [{"input": [[1]], "output": [[2]]}]
+    task = {"train": pairs, "test": pairs}
+    assert read(written(tmp_path / "a.json", json.dumps(task, indent=2).encode())) == [task]

@@ -177,3 +177,20 @@ def test_two_answers_without_a_better_one_are_not_a_pair(said):
 def test_transcript_prompt_is_read_as_turns():
     row = {"prompt": f"\n\nHuman: {ASK}\n\nAssistant:", "chosen": GOOD, "rejected": POOR}
     assert taken(row, PREFERENCES)[1] == [pair()]
+
+
+def test_ratings_of_two_scales_are_not_compared():
+    fine = {"response": POOR, "fine-grained_score": 4.5}
+    both = {
+        "response": GOOD,
+        "overall_score": 6,
+        "fine-grained_score": 5,
+        "custom_system_prompt": "S",
+    }
+    row = {"instruction": ASK, "completions": [both, fine]}
+    _, [read], dropped = taken(row, PREFERENCES)
+    assert (read["chosen"], read["margin"]) == (GOOD, 0.5)
+    assert dropped == {"completions[].custom_system_prompt"}
+    assert taken(row, DEMONSTRATIONS)[1][0]["answer"] == GOOD
+    unrated = {"instruction": ASK, "completions": [both, {"response": POOR}]}
+    assert why(unrated, PREFERENCES) == "completions[1].overall_score: must be a number"

@@ -218,3 +218,42 @@ def test_word_in_the_prompt_is_not_mistaken_for_the_function_name(text, shows):
     row = {"text": text, "test_list": ["assert sum([1]) == 1"]}
     _, (task,), _ = taken(row, TASKS)
     assert ("assert sum([1]) == 1" in task["prompt"][-1]["content"]) is shows
+
+
+def test_label_of_a_conversation_is_no_reference_answer():
+    sums = {
+        "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]
+    }
+    assert taken({**sums, "label": True}, TASKS)[1][0]["answer"] == "4"
+    assert why({**sums, "label": False}, TASKS).startswith("label: is false")
+
+
+def test_message_under_answer_is_read_as_its_text():
+    four = [{"role": "assistant", "content": "4"}]
+    for answer in (four, json.dumps(four)):
+        assert taken({"prompt": "2+2?", "answer": answer}, TASKS)[1][0]["answer"] == "4"
+
+
+def test_countdown_is_read_from_a_table_of_texts():
+    found, [task], _ = taken({"target": "98", "nums": "[44, 19, 35]"}, TASKS)
+    assert (found, task["answer"]) == ("countdown", {"target": 98, "numbers": [44, 19, 35]})
+
+
+@pytest.mark.parametrize(
+    ("solution", "answer"),
+    [
+        (r"So $\boxed 5$.", "5"),
+        (r"So $\boxed5.$", "5"),
+        (r"So $\fbox{7}$.", "7"),
+        (r"\boxed{1}, no, \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+    ],
+)
+def test_last_box_of_a_solution_is_the_answer(solution, answer):
+    row = {"problem": "2+2?", "level": "Level 1", "type": "Algebra", "solution": solution}
+    assert taken(row, TASKS)[1][0]["answer"] == answer
+
+
+def test_right_choice_is_found_by_a_label_that_is_a_number():
+    choices = [{"label": 1, "text": "one"}, {"label": 2, "text": "two"}]
+    _, [task], _ = taken({"question": "2?", "choices": choices, "answer": 1}, TASKS)
+    assert task["answer"] == {"value": "A", "choices": {"A": "one", "B": "two"}}

@@ -1,5 +1,6 @@
 """Rows in the layouts of data sets and tools: what all kinds share; no field is lost silently."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -280,3 +281,79 @@ def test_fields_of_any_type_are_read_or_refused(kind, value):
                 taken({**row, name: value}, kind)
             except NotThisLayout:
                 continue
+
+
+RANKED = {
+    "data": {"prompt": ASK, "answers": [{"id": "a", "body": POOR}, {"id": "b", "body": GOOD}]},
+    "annotations": [
+        {
+            "completed_by": 1,
+            "result": [
+                {"from_name": "r", "type": "ranker", "value": {"ranker": {"_": ["b", "a"]}}},
+                {"from_name": "t", "type": "textarea", "value": {"text": [GOOD]}},
+                {"from_name": "c", "type": "choices", "value": {"choices": ["good"]}},
+            ],
+        }
+    ],
+}
+NESTED = [
+    RANKED,
+    {
+        "fields": {"prompt": ASK, "response1": GOOD, "response2": POOR},
+        "responses": [
+            {"user_id": "u", "values": {"r": {"value": [{"value": "response1", "rank": 1}]}}}
+        ],
+    },
+    {
+        "prompt": {
+            "text": ASK,
+            "role": "prompter",
+            "replies": [{"text": GOOD, "role": "assistant", "rank": 0, "replies": []}],
+        }
+    },
+    {
+        "question": {"stem": ASK, "choices": [{"text": GOOD, "label": "A"}, {"text": POOR}]},
+        "answerKey": "A",
+    },
+    {"ctx": ASK, "endings": [GOOD, POOR], "label": "0"},
+]
+
+
+def places(value: object, before: tuple = ()) -> list[tuple]:
+    """Return the way to each part of a row."""
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    return [way for key, part in parts for way in ((*before, key), *places(part, (*before, key)))]
+
+
+def with_part(row: dict, way: tuple, part: object) -> dict:
+    changed = copy.deepcopy(row)
+    inner = changed
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = part
+    return changed
+
+
+@pytest.mark.parametrize("kind", [TASKS, DEMONSTRATIONS, PREFERENCES, THUMBS])
+def test_parts_of_any_type_within_a_row_are_read_or_refused(kind):
+    examples = [*NESTED, *PAIRS.values(), *BAD.values(), *(one for one, _ in ASKED.values())]
+    for row in examples:
+        for way in places(row):
+            for part in (None, 7, "text", [[]], [None], {"a": {}}):
+                try:
+                    taken(with_part(row, way, part), kind)
+                except NotThisLayout:
+                    continue
+
+
+def test_tags_of_tools_that_a_file_has_already_are_not_written_twice():
+    response = "<tool_response>\n{}\n</tool_response>"
+    turns = [said("human", ASK), said("gpt", POOR), said("tool", response), said("gpt", GOOD)]
+    _, [row], _ = taken({"conversations": turns}, DEMONSTRATIONS)
+    assert row["prompt"][-1] == {"role": "user", "content": response}

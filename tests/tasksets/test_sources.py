@@ -19,6 +19,7 @@ from apps.tasksets.reading import Columns, read_tasks
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import guess_format, open_source
 from apps.tasksets.sources.archive import unpack_archive
+from apps.tasksets.sources.folder import list_splits
 from apps.tasksets.sources.jsonl import iterate_records
 from apps.tasksets.sources.records import MAX_LINE_BYTES, BadLine, NotReadable, Record
 from apps.tasksets.sources.tables import ROWS_AT_ONCE
@@ -434,3 +435,54 @@ def test_arrow_file_with_one_large_batch_is_read_completely(tmp_path):
 
 def test_records_are_read_from_a_stream_without_a_file():
     assert fields(iterate_records(io.BytesIO(b'{"a": 1}\n\n{"a": 2}'))) == [{"a": 1}, {"a": 2}]
+
+
+# -- folders as the Hub has them
+
+
+def sharded(folder, *names: str):
+    for name in names:
+        path = folder / f"{name}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        as_parquet(path, [{"prompt": name, "answer": "1"}])
+
+
+def test_splits_whose_names_begin_alike_are_not_read_as_one(tmp_path):
+    sharded(tmp_path, "data/train_prefs", "data/train_sft", "data/test_sft")
+    assert list_splits(tmp_path) == ["test_sft", "train_prefs", "train_sft"]
+    assert [row.fields["prompt"] for row in records(tmp_path, split="train_sft")] == [
+        "data/train_sft"
+    ]
+    assert [row.fields["prompt"] for row in records(tmp_path, split="test")] == ["data/test_sft"]
+    with pytest.raises(NotReadable, match="choose a split: train_prefs, train_sft"):
+        open_source(tmp_path, split="train")
+
+
+def test_configurations_of_a_data_set_are_not_read_as_one(tmp_path):
+    sharded(tmp_path, "main/train", "main/test", "socratic/train")
+    assert list_splits(tmp_path) == ["main/train", "socratic/train", "test"]
+    assert [row.fields["prompt"] for row in records(tmp_path, split="main/train")] == ["main/train"]
+    with pytest.raises(NotReadable, match="choose a split: main/train, socratic/train"):
+        open_source(tmp_path, split="train")
+
+
+def test_numbered_files_of_the_hubs_parquet_branch_are_of_their_folders_split(tmp_path):
+    for folder in ("main/train", "socratic/train"):
+        (tmp_path / folder).mkdir(parents=True)
+        as_parquet(tmp_path / folder / "0000.parquet", ROWS)
+    assert list_splits(tmp_path) == ["main/train", "socratic/train"]
+
+
+def test_copies_that_programs_keep_for_themselves_are_not_read(tmp_path):
+    as_jsonl(tmp_path / "train.jsonl", ROWS)
+    for hidden in (".ipynb_checkpoints", "__MACOSX"):
+        (tmp_path / hidden).mkdir()
+        as_jsonl(tmp_path / hidden / "train-checkpoint.jsonl", ROWS)
+    assert len(records(tmp_path)) == len(ROWS)
+
+
+def test_objects_of_a_table_have_no_fields_of_other_rows(tmp_path):
+    rows = [{"call": {"arguments": {"a": 1}}, "none": None}, {"call": {"arguments": {"b": [None]}}}]
+    as_parquet(tmp_path / "calls.parquet", rows)
+    found = [row.fields for row in records(tmp_path / "calls.parquet")]
+    assert found == [rows[0], {**rows[1], "none": None}]

@@ -41,6 +41,7 @@ class Upload(forms.Form):
     taskset = forms.ChoiceField(required=False)
     leave_out = forms.BooleanField(required=False)
     layout = forms.ChoiceField(required=False)
+    split = forms.CharField(max_length=60, required=False)
     min_rating = forms.FloatField(required=False)
     file = forms.FileField(
         error_messages={"required": "Choose a file.", "empty": "The file is empty."}
@@ -85,7 +86,8 @@ class Upload(forms.Form):
             layout=self.cleaned_data["layout"], min_rating=self.cleaned_data["min_rating"]
         )
         with keep_upload(self.cleaned_data["file"]) as path:
-            yield LessonFile(path, self.cleaned_data["kind"], columns)
+            kind = self.cleaned_data["kind"]
+            yield LessonFile(path, kind, columns, split=self.cleaned_data["split"])
 
     @property
     def destination(self) -> Destination:

@@ -409,10 +409,10 @@ def turn_labels(selection: RowSelection) -> Iterator[Row]:
             assert rating.rollout is not None  # as filtered
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = list_turn_marks(rating.answer, len(turns))
+            messages = as_texts(rating.rollout.group.task.prompt)
             yield {
-                "prompt": "\n\n".join(
-                    message["content"] for message in as_texts(rating.rollout.group.task.prompt)
-                ),
+                "prompt": "\n\n".join(message["content"] for message in messages),
+                "prompt_messages": messages,
                 "completions": turns,
                 "labels": [mark != -1 for mark in marks],
                 "marks": marks,

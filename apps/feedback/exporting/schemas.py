@@ -75,6 +75,7 @@ COLUMNS: dict[str, dict[str, arrow.DataType]] = {
     # PRM: stepwise supervision.
     "turn_labels": {
         "prompt": TEXT,
+        "prompt_messages": MESSAGES,  # the same with roles: TRL wants one text
         "completions": arrow.list_(TEXT),
         "labels": arrow.list_(YES),
         "marks": arrow.list_(WHOLE),

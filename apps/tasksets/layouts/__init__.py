@@ -56,6 +56,7 @@ from apps.tasksets.layouts.contract import (
     Row,
     RowReading,
     TrackedRow,
+    count_dropped,
 )
 from apps.tasksets.layouts.conversations import read_prompt_messages
 from apps.tasksets.layouts.quality import require_good
@@ -160,6 +161,7 @@ __all__ = [
     "Layout",
     "NotThisLayout",
     "RowReading",
+    "count_dropped",
     "find_layout",
     "layouts_for",
     "read_row",

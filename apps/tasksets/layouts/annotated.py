@@ -35,6 +35,7 @@ ANSWER = re.compile(
     r"(?:response|answer|completion|generation|output|reply|chosen|rejected)s?[-_ ]?(\w*)"
 )
 CORRECTION = re.compile(r"correct|rewrit|edit|improv|better|revis|fixed|demonstration")
+OF_RESPONSE = frozenset({"user_id", "value", "status"})
 SIDES = {"left": 0, "right": 1, "a": 0, "b": 1, "1": 0, "2": 1, "first": 0, "second": 1}
 
 
@@ -73,12 +74,16 @@ def _score_answers(judgement: Judgement, answers: dict[str, str]) -> dict[str, f
     """Return how good each answer is by this judgement; nothing where it does not compare
     answers."""
     if is_objects(judgement.value) and all(
-        ranking.get("value") in answers and is_finite_number(ranking.get("rank"))
-        for ranking in judgement.value
+        _is_ranked(ranking, answers) for ranking in judgement.value
     ):
         return {ranking["value"]: -float(ranking["rank"]) for ranking in judgement.value}
     picked = _picked_answer(judgement.value, list(answers))
     return {name: float(name == picked) for name in answers} if picked else {}
+
+
+def _is_ranked(ranking: Row, answers: dict[str, str]) -> bool:
+    name = ranking.get("value")
+    return isinstance(name, str) and name in answers and is_finite_number(ranking.get("rank"))
 
 
 def _picked_answer(value: object, names: list[str]) -> str:
@@ -219,16 +224,35 @@ def _submitted_responses(responses: dict | list) -> Iterator[Judgement]:
     {value}}}] of older versions."""
     if isinstance(responses, dict):
         for name, response in responses.items():
-            for answer in response if isinstance(response, list) else []:
+            answers = response if isinstance(response, list) else []
+            for number, answer in enumerate(answers):
+                answer = _object(answer, f"responses.{name}[{number}]")
                 if answer.get("status", "submitted") == "submitted":
                     yield Judgement(name, answer.get("value"), _name(answer.get("user_id")))
         return
     for record in responses:
         if not isinstance(record, dict) or record.get("status", "submitted") != "submitted":
             continue
-        for name, response in (record.get("values") or {}).items():
+        values = _object(record.get("values") or {}, "responses[].values")
+        for name, response in values.items():
             value = response.get("value") if isinstance(response, dict) else response
             yield Judgement(name, value, _name(record.get("user_id")))
+
+
+def _object(value: object, place: str) -> Row:
+    """Return an object of an export. Raises NotThisLayout for anything else."""
+    if not isinstance(value, dict):
+        raise NotThisLayout(f"{place}: must be an object, not {str(value)[:40]!r}")
+    return value
+
+
+def _list(value: object, place: str) -> list[Any]:
+    """Return a list of an export, [] for null. Raises NotThisLayout for anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise NotThisLayout(f"{place}: must be a list, not {str(value)[:40]!r}")
+    return value
 
 
 def _is_flat_argilla(row: Row) -> bool:
@@ -238,7 +262,12 @@ def _is_flat_argilla(row: Row) -> bool:
 
 def _are_responses(value: object) -> bool:
     """Tell whether a column holds the responses of people, as Argilla 1 exports them."""
-    return is_objects(value) and all({"user_id", "value"} <= response.keys() for response in value)
+    # Tables leave out what is null, such as the value of a response that was discarded.
+    return (
+        is_objects(value)
+        and all(response.keys() <= OF_RESPONSE for response in value)
+        and any("value" in response and "user_id" in response for response in value)
+    )
 
 
 def _flat_argilla(row: Row, taking: RowReading) -> Record:
@@ -250,9 +279,11 @@ def _flat_argilla(row: Row, taking: RowReading) -> Record:
     judgements = []
     names = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
     for name in names:
-        values = row[f"{name}.responses"] or []
-        users = row.get(f"{name}.responses.users") or [None] * len(values)
-        states = row.get(f"{name}.responses.status") or ["submitted"] * len(values)
+        column = f"{name}.responses"
+        values = _list(row[column], column)
+        users = _list(row.get(f"{column}.users"), f"{column}.users") or [None] * len(values)
+        states = _list(row.get(f"{column}.status"), f"{column}.status")
+        states = states or ["submitted"] * len(values)
         for value, user, state in zip(values, users, states, strict=False):
             if state == "submitted":
                 judgements.append(Judgement(name, value, _name(user)))
@@ -279,14 +310,15 @@ def _label_studio(row: Row, taking: RowReading) -> Record:
         if not isinstance(annotation, dict) or annotation.get("was_cancelled"):
             taking.dropped.add("annotations that were cancelled")
             continue
-        for result in annotation.get("result") or []:
+        for result in _list(annotation.get("result"), "annotations[].result"):
+            result = _object(result, "annotations[].result[]")
             judgements += _result(result, _annotator(annotation.get("completed_by")), taking)
     return _record(row["data"], judgements, taking)
 
 
 def _result(result: Row, author: str | None, taking: RowReading) -> Iterator[Judgement]:
     field = str(result.get("from_name") or "")
-    value = result.get("value") or {}
+    value = _object(result.get("value") or {}, "annotations[].result[].value")
     match result.get("type"):
         case "pairwise":
             yield Judgement(field, value.get("selected"), author)
@@ -297,12 +329,13 @@ def _result(result: Row, author: str | None, taking: RowReading) -> Iterator[Jud
         case "ranker":
             yield from _ranked(field, value.get("ranker"), author)
         case "choices":
-            for choice in value.get("choices") or []:
+            for choice in _list(value.get("choices"), f"{field}.choices"):
                 yield Judgement(field, choice, author)
         case "textarea":
             texts = value.get("text") or []
-            text = texts if isinstance(texts, str) else "\n".join(texts)
-            yield Judgement(f"{field} (rewrite)", text, author)  # a text of a person's own
+            if not isinstance(texts, str):
+                texts = "\n".join(map(str, _list(texts, f"{field}.text")))
+            yield Judgement(f"{field} (rewrite)", texts, author)  # a text of a person's own
         case kind:
             taking.dropped.add(f"annotations of the type {kind}")
 
@@ -313,7 +346,7 @@ def _ranked(field: str, ranker: object, author: str | None) -> Iterator[Judgemen
     if len(orders) == 1:
         ranks = [
             {"value": str(answer_id), "rank": rank}
-            for rank, answer_id in enumerate(orders[0], start=1)
+            for rank, answer_id in enumerate(_list(orders[0], field), start=1)
         ]
         yield Judgement(field, ranks, author)
 

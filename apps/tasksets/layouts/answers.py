@@ -25,7 +25,7 @@ from apps.tasksets.layouts.conversations import (
     read_conversation,
     split_last_answer,
 )
-from apps.tasksets.layouts.quality import HELPFUL, is_good
+from apps.tasksets.layouts.quality import HELPFUL, is_good, require_good
 
 QUESTIONS = ("prompt", "question", "instruction", "query", "problem", "input")
 GIVEN = ("context", "passage", "body")  # texts that a question is about
@@ -86,16 +86,16 @@ def _is_conversation(row: Row) -> bool:
 
 def shown_in(row: Row, taking: RowReading) -> Row:
     name = _conversations_in(row)
-    if last_weight(row[name]) == 0:
-        raise NotGood(f"{name}: the weight of the last answer is 0, so it is not a demonstration")
-    messages, answer = split_last_answer(read_conversation(row[name], name, taking), name)
-    return {"prompt": messages, "answer": answer}
-
-
-def last_weight(messages: object) -> object:
-    turns = decoded(messages)
+    turns = decoded(row[name])
     assert is_objects(turns)  # the layout matches only conversations
-    return turns[-1].get("weight")
+    if turns[-1].get("weight") == 0:
+        raise NotGood(f"{name}: the weight of the last answer is 0, so it is not a demonstration")
+    messages, answer = split_last_answer(read_conversation(turns, name, taking), name)
+    try:
+        require_good(turns[-1], taking)  # of what people said of this answer alone
+    except NotGood as error:
+        raise NotGood(f"{name}, last message: {error}") from None
+    return {"prompt": messages, "answer": answer}
 
 
 def _judged_conversation(row: Row, taking: RowReading) -> Row:

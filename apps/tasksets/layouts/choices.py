@@ -73,7 +73,7 @@ def _choices(value: object) -> dict[str, str]:
     elif isinstance(value, dict):
         choices = value
     elif is_objects(value) and all("label" in choice and "text" in choice for choice in value):
-        choices = {choice["label"]: choice["text"] for choice in value}
+        choices = {str(choice["label"]): choice["text"] for choice in value}
     elif is_texts(value):
         matches = [match for text in value if (match := LABELLED.fullmatch(text.strip()))]
         texts = [match[2] for match in matches] if len(matches) == len(value) else value
@@ -114,11 +114,13 @@ def lettered_task(question: str, texts: dict[str, str], right: str, meta: Row) -
 def _right(row: Row, choices: dict[str, Any]) -> str:
     """Return the label of the right choice, given as a label, an index from 0 or its text."""
     name = first_text(row, RIGHT)
+    if not name:
+        raise NotThisLayout(f"the right choice is missing; use one of {', '.join(RIGHT)}")
     value = row[name]
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     labels = list(choices)
-    if isinstance(value, str) and value.strip() in choices:
-        return value.strip()
+    if type(value) in (str, int) and str(value).strip() in choices:
+        return str(value).strip()
     number = parse_number(value)
     if number is not None and number == int(number) and 0 <= number < len(labels):
         return labels[int(number)]

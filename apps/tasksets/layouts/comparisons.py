@@ -56,7 +56,6 @@ PAIRS = (
 )
 BEGUN = ("conversations", "messages", "context", "context_messages", "trajectory")
 GOOD_SHARE = 0.5  # of a scale: a best answer that reaches less was not found good
-SCALE_OF_ULTRAFEEDBACK = 10
 
 
 def read_margin(row: Row) -> Row:
@@ -258,29 +257,47 @@ def _is_ultrafeedback(row: Row) -> bool:
     )
 
 
-def _ultrafeedback_rated(row: Row) -> list[tuple[str, float]]:
-    rated = []
-    for number, completion in enumerate(row["completions"]):
-        score = completion.get("overall_score", completion.get("fine-grained_score"))
-        if not is_finite_number(score):
-            raise NotThisLayout(f"completions[{number}].overall_score: must be a number")
-        rated.append((require_text(completion, "response"), float(score)))
-    return rated
+# Columns of UltraFeedback's ratings, and the highest of each scale.
+SCALES_OF_ULTRAFEEDBACK = {"overall_score": 10, "fine-grained_score": 5}
+
+
+def _ultrafeedback_rated(row: Row, taking: RowReading) -> tuple[list[tuple[str, float]], int]:
+    """Return the answers with their ratings, all of one column, and the highest of its scale."""
+    completions = row["completions"]
+    columns = [
+        name
+        for name in SCALES_OF_ULTRAFEEDBACK
+        if all(is_finite_number(completion.get(name)) for completion in completions)
+    ]
+    if not columns:
+        unrated = (n for n, completion in enumerate(completions) if not _has_score(completion))
+        raise NotThisLayout(f"completions[{next(unrated, 0)}].overall_score: must be a number")
+    read = {"response", *SCALES_OF_ULTRAFEEDBACK}
+    names = {name for completion in completions for name in completion} - read
+    taking.dropped.update(f"completions[].{name}" for name in names)
+    name = columns[0]
+    rated = [(require_text(answer, "response"), float(answer[name])) for answer in completions]
+    return rated, SCALES_OF_ULTRAFEEDBACK[name]
+
+
+def _has_score(completion: Row) -> bool:
+    return is_finite_number(completion.get("overall_score"))
 
 
 def _ultrafeedback(row: Row, taking: RowReading) -> list[Row]:
-    taking.dropped.add("completions[].annotations and critique")
-    return pairs_for(row["instruction"], _ultrafeedback_rated(row), "completions")
+    rated, _ = _ultrafeedback_rated(row, taking)
+    return pairs_for(row["instruction"], rated, "completions")
 
 
 def _best_of_ultrafeedback(row: Row, taking: RowReading) -> Row:
-    taking.dropped.add("completions that are not the best, and their annotations")
-    best, score = max(_ultrafeedback_rated(row), key=lambda rating: rating[1])
-    bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.min_rating is None else taking.min_rating
+    rated, highest = _ultrafeedback_rated(row, taking)
+    taking.dropped.add("completions that are not the best")
+    best, score = max(rated, key=lambda rating: rating[1])
+    bound = GOOD_SHARE * highest if taking.min_rating is None else taking.min_rating
     if score < bound:
         raise NotGood(
-            f"completions: the best is rated {score:g} of 10, below {bound:g}, so it is not a "
-            "demonstration"
+            f"completions: the best is rated {score:g} of {highest}, below {bound:g}, so it is "
+            "not a demonstration"
         )
     return {"prompt": row["instruction"], "answer": best}
 
@@ -294,7 +311,7 @@ def _is_nectar(row: Row) -> bool:
     )
 
 
-def _nectar_rated(row: Row) -> tuple[list[Message], list[tuple[str, float]]]:
+def _nectar_rated(row: Row, taking: RowReading) -> tuple[list[Message], list[tuple[str, float]]]:
     if TRANSCRIPT.match(row["prompt"]):
         prompt = until_asked(transcript(row["prompt"], "prompt"), "prompt")
     else:
@@ -304,16 +321,17 @@ def _nectar_rated(row: Row) -> tuple[list[Message], list[tuple[str, float]]]:
         if not is_finite_number(answer.get("rank")):
             raise NotThisLayout(f"answers[{number}].rank: must be a number, 1 for the best")
         rated.append((require_text(answer, "answer").strip(), -float(answer["rank"])))
+        taking.dropped.update(f"answers[].{name}" for name in answer.keys() - {"answer", "rank"})
     return prompt, rated
 
 
 def _nectar(row: Row, taking: RowReading) -> list[Row]:
-    return pairs_for(*_nectar_rated(row), "answers")
+    return pairs_for(*_nectar_rated(row, taking), "answers")
 
 
 def _best_of_nectar(row: Row, taking: RowReading) -> Row:
     taking.dropped.add("answers with a rank other than 1")
-    prompt, rated = _nectar_rated(row)
+    prompt, rated = _nectar_rated(row, taking)
     return {"prompt": prompt, "answer": max(rated, key=lambda rating: rating[1])[0]}
 
 

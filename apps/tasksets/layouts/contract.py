@@ -1,12 +1,14 @@
 """Contract of a layout: how it recognises rows of one kind of data set, and reads our columns."""
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 Row = dict[str, Any]
 NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
+MAX_DROPPED = 200  # names of fields that are listed as not taken
 TASKS = "tasks"
 DEMONSTRATIONS = "demonstrations"
 PREFERENCES = "preferences"
@@ -51,6 +53,13 @@ class RowReading:
 
     min_rating: float | None = None
     dropped: set[str] = field(default_factory=set)
+
+
+def count_dropped(counts: Counter[str], names: Set[str]) -> None:
+    """Count the fields of one row that are not taken; of a file with too many, the first ones."""
+    for name in sorted(names):
+        if name in counts or len(counts) < MAX_DROPPED:
+            counts[name] += 1
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,10 @@ READ = frozenset({*ROLE_KEYS, *CONTENT_KEYS, *THOUGHTS, *CALLS, "tool_call_id", 
 PICTURE_PARTS = frozenset({"image", "image_url", "input_image"})
 # A prompt that is a transcript, as HH-RLHF and Nectar have it: it ends where the answer begins.
 ASKED_IN_TRANSCRIPT = re.compile(r"\n\nHuman:.*\n\nAssistant:\s*", re.DOTALL)
+# The beginning of messages as JSON, Python or numpy print them.
+PRINTED_MESSAGES = re.compile(
+    r"""\s*(?:array\()?\[\s*\{\s*(?P<quote>['"])(?:role|content|from|value)(?P=quote)\s*:\s*['"]"""
+)
 # Objects that hold a question and its answer, as XTuner and Baize have them.
 EXCHANGES = (("human", "assistant"), ("input", "output"), ("user", "assistant"))
 TRANSCRIPT = re.compile(r"(?:^|\n\n)(Human|Assistant):[ ]?")
@@ -75,16 +79,29 @@ def read_prompt_messages(value: object, column: str, taking: RowReading) -> list
     if isinstance(value, str) and ASKED_IN_TRANSCRIPT.fullmatch(value):
         return until_asked(transcript(value, column), column)
     if isinstance(value, str) and not is_conversation(value):
+        _require_no_messages(value, column)
         return [{"role": "user", "content": value}]
     return read_conversation(value, column, taking)
+
+
+def _require_no_messages(text: str, column: str) -> None:
+    """Refuse a text that shows messages in a form that cannot be read, such as one cut short.
+
+    Raises NotThisLayout.
+    """
+    if PRINTED_MESSAGES.match(text) and isinstance(decoded(text), str):
+        raise NotThisLayout(
+            f"{column}: shows messages, but in no form that can be read; write them as JSON"
+        )
 
 
 def read_answer(value: object, column: str, taking: RowReading) -> str:
     """Return an answer's text: of a text, or of one message of the assistant's.
 
-    Raises NotThisLayout.
+    Tables without types have the message as a text, too. Raises NotThisLayout.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and not is_conversation(value):
+        _require_no_messages(value, column)
         return value
     messages = read_conversation(value, column, taking)
     if len(messages) != 1 or messages[0]["role"] != "assistant":
@@ -151,18 +168,21 @@ def _spread_questions(value: object) -> object:
 
 
 def is_message(value: object) -> bool:
-    """Return whether the value looks like a message."""
+    """Return whether the value looks like a message.
+
+    Tables leave out fields that are null, so one of the assistant's may have lost its words.
+    """
     if not isinstance(value, dict):
         return False
-    return any(isinstance(value.get(key), str) for key in ROLE_KEYS) and any(
-        key in value for key in (*CONTENT_KEYS, *CALLS)
-    )
+    is_said = any(key in value for key in (*CONTENT_KEYS, *CALLS))
+    has_role = any(isinstance(value.get(key), str) for key in ROLE_KEYS)
+    return has_role and (is_said or (len(value) == 1 and _role(value) in ROLES))
 
 
 def decoded(value: object) -> object:
     """Return the list or object that a text holds as JSON or as Python prints it, as tables
     without types have it; else the value itself."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{", "array([")):
         return value
     try:
         return strict_json.decode_json(value)
@@ -198,12 +218,17 @@ def _message(message: object, place: str, column: str, taking: RowReading) -> Me
     taking.dropped.update(f"{column}[].{key}" for key in fields.keys() - READ)
     content = _content(fields, place)
     if role in OF_TOOLS:
-        content = f"<tool_response>\n{_plain(content, place)}\n</tool_response>"
+        content = _within("tool_response", _plain(content, place))
     elif role == "function_call":
-        content = f"<tool_call>\n{_plain(content, place)}\n</tool_call>"
+        content = _within("tool_call", _plain(content, place))
     elif ROLES[role] == "assistant":
         content = _with_calls(fields, content, place)
     return {"role": ROLES[role], "content": content}
+
+
+def _within(tag: str, text: str) -> str:
+    """Return the text in this tag, in which some data sets have it already (Hermes)."""
+    return text if text.lstrip().startswith(f"<{tag}>") else f"<{tag}>\n{text}\n</{tag}>"
 
 
 def _content(message: Row, place: str) -> str | list[Row]:
@@ -229,6 +254,8 @@ def _part(part: object, place: str) -> Row:
         raise NotThisLayout(f"{place}: must be a part such as {{'type': 'text', 'text': '…'}}")
     part = {key: value for key, value in part.items() if value is not None}
     kind = part.get("type")
+    if not isinstance(kind, str):
+        raise NotThisLayout(f"{place}: the type of a part must be a text, not {kind!r}")
     if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     if kind == "refusal" and isinstance(part.get("refusal"), str):

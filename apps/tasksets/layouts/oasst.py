@@ -1,7 +1,6 @@
 """OpenAssistant: trees of messages with ranks, whole or with each message in a row of its own."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from apps.tasksets.layouts.comparisons import ordered_pairs
 from apps.tasksets.layouts.contract import (
@@ -9,10 +8,10 @@ from apps.tasksets.layouts.contract import (
     PREFERENCES,
     Gathering,
     Layout,
+    NotGood,
     NotThisLayout,
     Row,
     RowReading,
-    has,
     is_finite_number,
     require_text,
 )
@@ -20,6 +19,8 @@ from apps.tasksets.layouts.conversations import Message
 
 # What is read of a message that stands in a row of its own.
 OF_MESSAGE = ("text", "role", "rank", "deleted", "review_result")
+# States of trees that were given up because people found them bad.
+BAD_TREES = ("aborted_low_grade", "halted_by_moderator")
 
 
 def _is_oasst_tree(row: Row) -> bool:
@@ -27,7 +28,11 @@ def _is_oasst_tree(row: Row) -> bool:
     return isinstance(first, dict) and isinstance(first.get("replies"), list) and "text" in first
 
 
-ROLES: dict[Any, str] = {"prompter": "user", "assistant": "assistant"}
+def _is_removed(message: Row) -> bool:
+    return bool(message.get("deleted")) or message.get("review_result") is False
+
+
+ROLES = {"prompter": "user", "assistant": "assistant"}
 
 
 def _turns(row: Row, taking: RowReading) -> Iterator[tuple[list[Message], list[Row]]]:
@@ -36,18 +41,15 @@ def _turns(row: Row, taking: RowReading) -> Iterator[tuple[list[Message], list[R
     pending: list[tuple[list[Message], Row]] = [([], row["prompt"])]
     while pending:
         before, message = pending.pop(0)
-        role = ROLES.get(message.get("role"))
-        if role is None:
-            raise NotThisLayout(
-                f"prompt: the role must be prompter or assistant, not {message.get('role')!r}"
-            )
+        role = message.get("role")
+        if not isinstance(role, str) or role not in ROLES:
+            raise NotThisLayout(f"prompt: the role must be prompter or assistant, not {role!r}")
+        role = ROLES[role]
         so_far = [*before, {"role": role, "content": require_text(message, "text")}]
-        replies = [reply for reply in message.get("replies") or [] if isinstance(reply, dict)]
-        accepted = [
-            reply
-            for reply in replies
-            if not (reply.get("deleted") or reply.get("review_result") is False)
-        ]
+        replies = message.get("replies") or []
+        if not isinstance(replies, list) or not all(isinstance(reply, dict) for reply in replies):
+            raise NotThisLayout("prompt.replies: must be a list of messages")
+        accepted = [reply for reply in replies if not _is_removed(reply)]
         if len(accepted) < len(replies):
             taking.dropped.add("replies that were deleted or rejected in review")
         if role == "user" and accepted:
@@ -71,6 +73,10 @@ def _oasst_pairs(row: Row, taking: RowReading) -> list[Row]:
 
 
 def _oasst_best(row: Row, taking: RowReading) -> list[Row]:
+    if row.get("tree_state") in BAD_TREES:
+        raise NotGood(f"tree_state: is {row['tree_state']}, so people found this tree bad")
+    if _is_removed(row["prompt"]):
+        raise NotGood("prompt: was deleted or rejected in review")
     taking.dropped.add("answers ranked below the best, and labels of messages")
     rows = []
     for prompt, answers in _turns(row, taking):
@@ -85,7 +91,8 @@ def _oasst_best(row: Row, taking: RowReading) -> list[Row]:
 
 
 def _is_oasst_message(row: Row) -> bool:
-    return has(row, "message_id", "message_tree_id", "text", "role")
+    names = ("message_id", "message_tree_id", "text", "role")
+    return all(isinstance(row.get(name), str) for name in names)
 
 
 def _tree(rows: Sequence[Row]) -> Row:
@@ -110,7 +117,8 @@ def _tree(rows: Sequence[Row]) -> Row:
                 "this one; sort the file by message_tree_id"
             )
         messages[parent]["replies"].append(messages[row["message_id"]])
-    return {"prompt": messages[roots[0]["message_id"]]}
+    tree = {"prompt": messages[roots[0]["message_id"]]}
+    return tree | {name: roots[0][name] for name in ("tree_state",) if name in roots[0]}
 
 
 READS = {PREFERENCES: _oasst_pairs, DEMONSTRATIONS: _oasst_best}

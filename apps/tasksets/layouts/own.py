@@ -19,7 +19,12 @@ from apps.tasksets.layouts.contract import (
     is_finite_number,
     pass_over,
 )
-from apps.tasksets.layouts.conversations import decoded, read_answer
+from apps.tasksets.layouts.conversations import (
+    decoded,
+    is_conversation,
+    is_message,
+    read_answer,
+)
 from apps.tasksets.layouts.quality import is_good
 
 EXPORTED = frozenset({"run", "taskset", "task"})
@@ -57,19 +62,25 @@ def _demonstration(row: Row, taking: RowReading) -> Row:
 
 def _turn_labels(row: Row, taking: RowReading) -> Row:
     pass_over(row, "marks")
-    return {**stepwise(row, taking), **_author(row)}
+    return {**stepwise(row, taking), **_asked(row), **_author(row)}
 
 
 def _good_turns(row: Row, taking: RowReading) -> Row:
     pass_over(row, "marks")
-    return {**good_steps(row, taking), **_author(row)}
+    return {**good_steps(row, taking), **_asked(row), **_author(row)}
+
+
+def _asked(row: Row) -> Row:
+    """Return the prompt with its roles, which `prompt` is the text of."""
+    messages = row.get("prompt_messages")
+    return {} if messages is None else {"prompt": messages}
 
 
 # -- votes -----------------------------------------------------------------------------------------
 
 
 def _is_votes(row: Row) -> bool:
-    return _is_export(row, "form", "answer", "texts", "values", "rater")
+    return _is_export(row, "prompt", "form", "answer", "texts", "values", "rater")
 
 
 def _valued_answers(row: Row) -> list[tuple[str, float]]:
@@ -134,7 +145,7 @@ def _voted_demonstration(row: Row, taking: RowReading) -> Row:
 
 
 def _is_groups(row: Row) -> bool:
-    return _is_export(row, "completions", "people", "rewards")
+    return _is_export(row, "prompt", "completions", "people", "rewards")
 
 
 def _read_judged(row: Row, taking: RowReading) -> list[tuple[str, float]]:
@@ -180,7 +191,7 @@ def _column_reader(*names: str):
 
     def read(row: Row, taking: RowReading) -> Row:
         fields = {name: row[name] for name in ("prompt", "task", "author", *names) if name in row}
-        if isinstance(fields.get("label"), str | int):  # as all cells of CSV are, and as 1 and 0
+        if isinstance(fields.get("label"), str | int | float):  # as cells of CSV, and as 1 and 0
             verdict = is_good(fields["label"])
             fields["label"] = fields["label"] if verdict is None else verdict
         return fields | (read_margin(row) if "chosen" in names else {})
@@ -189,11 +200,12 @@ def _column_reader(*names: str):
 
 
 def _own_task(row: Row, taking: RowReading) -> Row:
-    return {
-        name: row[name]
-        for name in ("prompt", "answer", "follow_ups", "domain", "meta")
-        if name in row
-    }
+    names = ("prompt", "answer", "follow_ups", "domain", "meta")
+    task = {name: row[name] for name in names if name in row}
+    answer = decoded(task.get("answer"))
+    if is_conversation(answer) or is_message(answer):
+        task["answer"] = read_answer(answer, "answer", taking)
+    return task
 
 
 EXPORTS = (
@@ -213,7 +225,7 @@ EXPORTS = (
     Layout(
         "exported-pairs",
         "rftweb export of pairs",
-        lambda row: _is_export(row, "chosen", "rejected"),
+        lambda row: _is_export(row, "prompt", "chosen", "rejected"),
         {PREFERENCES: _pair},
     ),
     Layout(

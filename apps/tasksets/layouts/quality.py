@@ -3,13 +3,15 @@
 An answer judged bad never becomes a demonstration. A rating needs a threshold.
 """
 
+import re
+
 from apps.tasksets.layouts.contract import (
     NotGood,
     Row,
     RowReading,
-    is_finite_number,
     parse_number,
     parse_rating,
+    pass_over,
 )
 
 # Fields that say whether an answer is good, as true or false, or in a word.
@@ -40,6 +42,7 @@ VERDICTS = (
     "helpful",
     "good",
     "liked",
+    "annotation",
     "verdict",
     "judgement",
     "judgment",
@@ -80,31 +83,41 @@ RATINGS = (
     "human_rating",
     "user_rating",
 )
+# Words without case, blanks and hyphens.
 GOOD_WORDS = frozenset(
     {
         "good",
+        "great",
         "excellent",
+        "perfect",
         "up",
-        "thumbs_up",
-        "thumbs-up",
+        "upvote",
+        "upvoted",
+        "thumbsup",
         "positive",
         "yes",
         "true",
+        "right",
         "correct",
+        "accurate",
+        "valid",
         "accept",
         "accepted",
+        "acceptable",
         "approve",
         "approved",
+        "agree",
         "chosen",
         "helpful",
         "like",
         "liked",
         "pass",
         "passed",
+        "satisfied",
+        "satisfactory",
+        "success",
         "safe",
         "unharmful",
-        "+1",
-        "1",
         "👍",
     }
 )
@@ -112,70 +125,103 @@ BAD_WORDS = frozenset(
     {
         "bad",
         "poor",
-        "very-poor",
+        "terrible",
+        "awful",
+        "horrible",
+        "worse",
+        "worst",
         "down",
-        "thumbs_down",
-        "thumbs-down",
+        "downvote",
+        "downvoted",
+        "thumbsdown",
         "negative",
         "no",
         "false",
-        "incorrect",
-        "incomplete",
-        "problem-not-solved",
         "wrong",
+        "incorrect",
+        "inaccurate",
+        "invalid",
+        "incomplete",
+        "problemnotsolved",
+        "unacceptable",
+        "disagree",
         "reject",
         "rejected",
+        "disapprove",
+        "disapproved",
         "unhelpful",
         "harmful",
         "unsafe",
+        "toxic",
+        "spam",
         "dislike",
         "disliked",
         "fail",
         "failed",
-        "-1",
-        "0",
+        "failure",
+        "dissatisfied",
+        "unsatisfied",
+        "unsatisfactory",
+        "irrelevant",
         "👎",
     }
 )
+STRENGTHS = re.compile("very|really|extremely|completely|totally")
+SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
 # Fields in which 0 means that nobody said anything.
 COUNTS = frozenset({"feedback", "vote", "thumb", "thumbs"})
 HELPFUL = 3  # of HelpSteer's scale from 0 to 4
 
 
 def is_good(value: object) -> bool | None:
-    """Return whether a verdict is good or bad; None for other values."""
+    """Return whether a verdict is good or bad; None for other values.
+
+    1 is good, 0 and all numbers below are bad, also as texts ("0.0").
+    """
     if isinstance(value, bool):
         return value
-    if is_finite_number(value) and value in (-1, 0, 1):
-        return value == 1
-    if isinstance(value, str):
-        word = value.strip().lower().replace(" ", "-")
-        return True if word in GOOD_WORDS else False if word in BAD_WORDS else None
-    return None
+    number = parse_number(value)
+    if number is not None:
+        return True if number == 1 else False if number <= 0 else None
+    return _is_good_word(value) if isinstance(value, str) else None
+
+
+def _is_good_word(text: str) -> bool | None:
+    word = re.sub(r"[\s_-]+", "", text.translate(SKIN_TONES).lower())
+    word = STRENGTHS.sub("", word) or word
+    if word.startswith("not") and word[3:] in GOOD_WORDS:
+        return False
+    return True if word in GOOD_WORDS else False if word in BAD_WORDS else None
 
 
 def require_good(row: Row, taking: RowReading) -> None:
-    """Raise NotGood if a field marks the answer as bad, or rates it without a threshold."""
+    """Raise NotGood if a field marks the answer as bad, or rates it without a threshold.
+
+    Fields whose values say neither are not read, so that they are listed as not taken.
+    """
     for name in COMPLAINTS:
         if dict.get(row, name) is True:
             raise NotGood(
                 f"{name}: is true, so this answer is rated as bad and is not a demonstration"
             )
-    for name in VERDICTS:
-        value = _verdict_in(row.get(name))
-        if name in COUNTS and parse_number(value) == 0:
+    for name in (*VERDICTS, *RATINGS):
+        verdict = _verdict_in(dict.get(row, name))
+        number = parse_number(verdict)
+        is_none = number is not None and (name in RATINGS or (name in COUNTS and number == 0))
+        if is_none or is_good(verdict) is None:
             continue
-        if is_good(value) is False:
+        pass_over(row, name)
+        if not is_good(verdict):
             raise NotGood(
                 f"{name}: is {row[name]!r}, so this answer is rated as bad and is not a "
                 "demonstration"
             )
-    if parse_number(row.get("helpfulness")) is not None:
+    if parse_number(dict.get(row, "helpfulness")) is not None:
         require_rated(
             row, "helpfulness", HELPFUL if taking.min_rating is None else taking.min_rating
         )
     for name in RATINGS:
-        rating = parse_number(row.get(name))
+        rating = parse_number(dict.get(row, name))
         if rating is None:
             continue
         if taking.min_rating is None:

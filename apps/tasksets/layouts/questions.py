@@ -16,6 +16,7 @@ from apps.tasksets.layouts.contract import (
     has,
     is_finite_number,
     is_texts,
+    parse_number,
     require_text,
 )
 from apps.tasksets.layouts.conversations import (
@@ -30,6 +31,7 @@ from apps.tasksets.layouts.conversations import (
 from apps.tasksets.layouts.quality import is_good
 
 MAX_DOMAIN_LENGTH = 60
+BOX = re.compile(r"\\(?:boxed|fbox)\s*(?:\{|(?P<sign>[0-9]+|[A-Za-z](?![A-Za-z])))")
 FINAL = re.compile(r"####[ \t]*(\S[^\n]*)")
 JUDGED = ("problem_is_valid", "solution_is_valid")  # NuminaMath 1.5: Yes, No, Incomplete …
 NO_ANSWERS = frozenset({"proof", "notfound", "not found", "none", ""})
@@ -56,11 +58,16 @@ def domain_name(value: object) -> str:
 
 
 def last_box(text: str) -> str:
-    r"""Return what the last \boxed{…} of a solution holds; "" where there is none."""
-    at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
-    if at < 0:
+    r"""Return what the last \boxed{…} of a solution holds; "" where there is none.
+
+    MATH also has a number or a letter behind \boxed without brackets.
+    """
+    boxes = list(BOX.finditer(text))
+    if not boxes:
         return ""
-    start = text.index("{", at) + 1
+    if sign := boxes[-1]["sign"]:
+        return sign
+    start = boxes[-1].end()
     depth = 1
     for place in range(start, len(text)):
         sign = text[place]
@@ -157,22 +164,31 @@ def _aya(row: Row, taking: RowReading) -> Row:
 
 
 def _is_countdown(row: Row) -> bool:
-    numbers = row.get("nums", row.get("numbers"))
+    numbers = decoded(row.get("nums", row.get("numbers")))
     return (
-        is_finite_number(row.get("target"))
+        parse_number(row.get("target")) is not None
         and isinstance(numbers, list)
         and all(map(is_finite_number, numbers))
         and bool(numbers)
     )
 
 
+def _whole_where_possible(value: object) -> object:
+    """Return the number that a text is, as cells of CSV are; any other value as it is."""
+    number = parse_number(value)
+    if not isinstance(value, str) or number is None:
+        return value
+    return int(number) if number == int(number) else number
+
+
 def _countdown(row: Row, taking: RowReading) -> Row:
-    numbers = row.get("nums", row.get("numbers"))
-    assert numbers is not None
+    numbers = decoded(row.get("nums", row.get("numbers")))
+    target = _whole_where_possible(row["target"])
+    assert isinstance(numbers, list)  # by `_is_countdown`
     name = first_text(row, QUESTIONS)
     number_list = ", ".join(map(str, numbers))
-    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=number_list)
-    return _task(prompt, {"target": row["target"], "numbers": numbers}, domain="countdown")
+    prompt = row[name] if name else COUNTDOWN.format(target=target, numbers=number_list)
+    return _task(prompt, {"target": target, "numbers": numbers}, domain="countdown")
 
 
 # -- libraries -------------------------------------------------------------------------------------
@@ -301,8 +317,13 @@ def _is_conversation(row: Row) -> bool:
 def _conversation(row: Row, taking: RowReading) -> Row:
     name = first_text(row, ("messages", "conversations"))
     messages = read_conversation(row[name], name, taking)
-    truth = first_text(row, TRUTHS)
-    if messages[-1]["role"] == "user":
+    is_answered = messages[-1]["role"] == "assistant"
+    verdict = next((name for name in LABELS if isinstance(dict.get(row, name), bool)), "")
+    if verdict and is_answered and not row[verdict]:
+        raise NotGood(f"{verdict}: is false, so the last answer is not the correct one")
+    truths = [name for name in TRUTHS if not (is_answered and name == verdict)]
+    truth = first_text(row, tuple(truths))
+    if not is_answered:
         if not truth:
             raise NotThisLayout(
                 f"{name}: ends with the user's message, and the correct answer is missing; "

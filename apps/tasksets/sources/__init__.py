@@ -41,6 +41,8 @@ FILES: dict[str, Callable[[Path], Source]] = {
 }
 FORMATS = ("auto", *FILES)
 TABLES = ("parquet", "arrow")
+TAR_MAGIC = b"ustar"
+TAR_MAGIC_AT = 257
 
 
 def guess_format(path: Path) -> str:
@@ -52,6 +54,8 @@ def guess_format(path: Path) -> str:
     first = first_bytes(path, MAX_LINE_BYTES + 2)
     if first.startswith(PARQUET):
         return "parquet"
+    if first[TAR_MAGIC_AT:].startswith(TAR_MAGIC):
+        raise NotReadable("a tar archive is not read; pack the folder as a zip file")
     if is_arrow(first):
         return "arrow"
     format = format_by_name(path.name) or "jsonl"

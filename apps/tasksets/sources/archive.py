@@ -16,6 +16,7 @@ MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 MAX_BYTES = 4 * 1000 * 1000 * 1000  # of all files together, unpacked
 MAX_FILES = 10_000
 PIECE = 1 << 20
+OFFICE = "[Content_Types].xml"  # a file in each file of office programs, which are zip files
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -88,6 +89,8 @@ def _members(archive: zipfile.ZipFile) -> list[tuple[PurePosixPath, zipfile.ZipI
         for name, member in members
         if format_by_name(name.name) and not _is_hidden(name)
     ]
+    if not data and any(name.name == OFFICE for name, _ in members):
+        raise NotReadable("this is a file of Excel or another office program; save it as CSV")
     if not data:
         raise NotReadable("the archive contains no data file")
     if len(data) > MAX_FILES:

@@ -29,6 +29,7 @@ from apps.tasksets.sources.streams import TextStream
 
 SEPARATORS = ",;\t|"
 NAMED_SEPARATOR = re.compile(rb"\"?sep=([,;\t|])\"?[\r\n]*", re.IGNORECASE)
+CARRIAGE_RETURNS = "has a carriage return outside of quotes; end lines with LF or CRLF"
 csv.field_size_limit(
     MAX_LINE_BYTES
 )  # characters; a quote that is never closed swallows no more than these
@@ -102,7 +103,8 @@ class Rows:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield self._bad_line(f"{error}{self._swallowed_lines}")
+                reason = CARRIAGE_RETURNS if "new-line character" in str(error) else error
+                yield self._bad_line(f"{reason}{self._swallowed_lines}")
                 continue
             if self.is_cut:
                 yield self._bad_line(f"longer than {MAX_LINE_BYTES} bytes")

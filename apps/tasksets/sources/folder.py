@@ -2,21 +2,27 @@
 
 Rows are numbered through all files in the order of their names, and a bad one names its file. Which
 split a plain file is of is told by its name or a folder's, as the Hub has it:
-`train-00000-of-00002.parquet`, `test/part.jsonl`.
+`train-00000-of-00002.parquet`, `test/part.jsonl`. Where a repository of the Hub has several
+configurations, each in a folder, a split is named with its folder: `main/train`.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from apps.accounts import strict_json
 from apps.accounts.contained_paths import UnsafePath, contained_file, contained_folder, single_name
-from apps.tasksets.sources.names import format_by_name
+from apps.tasksets.sources.names import format_by_name, plain_name
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
 
 DICT = "dataset_dict.json"
 STATE = "state.json"
+# Names of files as the Hub shards a split: train_prefs-00000-of-00002, or train/0000 of its Parquet
+# branch.
+SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?")
+NUMBERED = re.compile(r"\d{4,6}")
 SPLITS = ("train", "test", "validation", "valid", "dev", "eval")
 MAX_STATE_BYTES = 16 << 20  # bytes
 OURS = ("dataset_info.json", "dataset_infos.json", DICT, STATE)  # files about the data
@@ -70,8 +76,7 @@ def list_splits(path: Path) -> list[str]:
         ]
     if (path / STATE).is_file():
         return []
-    files = (file.relative_to(path) for file in _data_files(path))
-    return sorted({_split_of(file, "") for file in files} - {""})
+    return sorted(set(_name_splits(path, _data_files(path), "").values()) - {""})
 
 
 def _is_saved(path: Path) -> bool:
@@ -136,10 +141,10 @@ def _plain(path: Path, format: str, split: str) -> list[Path]:
             f"contains {' and '.join(kinds)}; choose one format" if files else "holds no data file"
         )
         raise NotReadable(f"the folder {what}")
-    splits = {file: _split_of(file.relative_to(path), split) for file in files}
+    splits = _name_splits(path, files, split)
     split_names = sorted(set(splits.values()) - {""})
     if split:
-        files = [file for file in files if splits[file] == split]
+        files = _files_of_split(path, splits, split)
     elif len(set(splits.values())) > 1:
         raise NotReadable(f"choose a split: {', '.join(split_names)}")
     if not files:
@@ -150,8 +155,61 @@ def _plain(path: Path, format: str, split: str) -> list[Path]:
 def _data_files(path: Path) -> list[Path]:
     files = (file for file in path.rglob("*") if format_by_name(file.name))
     return sorted(
-        _contained(path, file) for file in files if file.name.lower() not in OURS and file.is_file()
+        _contained(path, file)
+        for file in files
+        if file.name.lower() not in OURS
+        and not _is_hidden(file.relative_to(path))
+        and file.is_file()
     )
+
+
+def _is_hidden(file: Path) -> bool:
+    """Tell whether a program keeps the file for itself: copies of editors, files of macOS."""
+    return file.parts[0] == "__MACOSX" or any(part.startswith(".") for part in file.parts)
+
+
+def _files_of_split(path: Path, splits: Mapping[Path, str], split: str) -> list[Path]:
+    """Return the files of the split of this name, or of the only one that is of its kind.
+
+    Raises NotReadable where several are.
+    """
+    if split in splits.values():
+        return [file for file, name in splits.items() if name == split]
+    files = [file for file in splits if _split_of(file.relative_to(path), split) == split]
+    names = sorted({splits[file] for file in files})
+    if len(names) > 1:
+        raise NotReadable(f"choose a split: {', '.join(names)}")
+    return files
+
+
+def _name_splits(path: Path, files: Sequence[Path], split: str) -> dict[Path, str]:
+    """Return the split of each file; "" where its name tells none.
+
+    Files in shards are of the split that their names begin with, so that train_prefs and train_sft
+    are two. Where several folders have shards of one split, they are configurations of a data set,
+    and the folder is part of the name.
+    """
+    relative = {file: file.relative_to(path) for file in files}
+    shards = {file: shard for file, name in relative.items() if (shard := _shard_of(name))}
+    folders: dict[str, set[str]] = defaultdict(set)
+    for folder, name in shards.values():
+        folders[name].add(folder)
+    names = {file: _split_of(name, split) for file, name in relative.items()}
+    for file, (folder, name) in shards.items():
+        names[file] = f"{folder}/{name}" if folder and len(folders[name]) > 1 else name
+    return names
+
+
+def _shard_of(file: Path) -> tuple[str, str] | None:
+    """Return the folder and the split of a file that the Hub wrote; None for any other."""
+    stem = PurePath(plain_name(file.name)).stem
+    match = SHARD.fullmatch(stem)
+    if match is None and not (NUMBERED.fullmatch(stem) and len(file.parts) > 1):
+        return None
+    folder = file.parent if match else file.parent.parent
+    name = match[1] if match else file.parent.name
+    is_split = _split_of(Path(name), "") != ""
+    return (folder.as_posix().removeprefix("."), name) if is_split else None
 
 
 def _split_of(file: Path, default: str) -> str:

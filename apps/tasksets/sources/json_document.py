@@ -17,7 +17,7 @@ from apps.tasksets.sources.records import (
     Record,
     decode_record,
 )
-from apps.tasksets.sources.streams import PIECE, TextStream
+from apps.tasksets.sources.streams import PIECE, TextStream, first_bytes
 
 # Keys of a document under which data sets keep their rows.
 LISTS = frozenset(
@@ -32,6 +32,7 @@ BLANK = b" \t\r\n"
 HOLDS_LIST = re.compile(rb'"(?:%s)"\s*:\s*\[\s*\{' % b"|".join(sorted(LISTS)))
 
 # A task of ARC-AGI: its lists are pairs of grids, and no rows.
+LISTS_OF_GRIDS = frozenset({b"train", b"test"})
 HOLDS_GRIDS = re.compile(rb'"train"\s*:\s*\[\s*\{\s*"(?:input|output)"\s*:\s*\[\s*\[')
 
 
@@ -57,19 +58,21 @@ class JsonDocument:
         self.path, self.size, self.at = path, path.stat().st_size, 0
 
     def __iter__(self) -> Iterator[Record | BadLine]:
+        is_grids = HOLDS_GRIDS.search(first_bytes(self.path, PIECE)) is not None
+        lists = LISTS - LISTS_OF_GRIDS if is_grids else LISTS
         with TextStream(self.path) as stream:
-            for number, raw in enumerate(rows_in(stream), start=1):
+            for number, raw in enumerate(rows_in(stream, lists), start=1):
                 self.at = stream.at
                 yield decode_record(number, raw)
         self.at = self.size
 
 
-def rows_in(stream: BinaryIO) -> Iterator[bytes]:
+def rows_in(stream: BinaryIO, lists: frozenset[bytes] = LISTS) -> Iterator[bytes]:
     """Yield the bytes of each row; one that is too long comes cut just behind the limit.
 
-    Raises NotReadable.
+    `lists`: the keys under which an object may hold the rows. Raises NotReadable.
     """
-    splitter = _Splitter()
+    splitter = _Splitter(lists)
     while piece := stream.read(PIECE):
         yield from splitter.feed(piece)
     yield from splitter.end()
@@ -88,7 +91,8 @@ class _Splitter:
     list of an object.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lists: frozenset[bytes]) -> None:
+        self.lists = lists
         self.depth = self.base = 0
         self.in_text = False
         self.row = bytearray()
@@ -151,7 +155,7 @@ class _Splitter:
                 sign == b"["
                 and self.depth == 1
                 and not self.base
-                and bytes(self.text[:-1]) in LISTS
+                and bytes(self.text[:-1]) in self.lists
             ):
                 self.candidate = bytes(self.text[:-1])
             elif candidate:

@@ -108,6 +108,17 @@ def _decoded(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             raise strict_json.NotStrictJson(f"{name}: {error}") from None
 
 
+def without_nulls(value: Any) -> Any:
+    """Return the value without the null fields of objects in it.
+
+    Tables give each object of a column the fields of all its objects: a function's arguments would
+    have the names of every other function's.
+    """
+    if isinstance(value, dict):
+        return {name: without_nulls(field) for name, field in value.items() if field is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
 def require_distinct(names: list[str]) -> None:
     """Raise NotReadable where two columns of a table have one name, or where there are too many."""
     if len(names) > MAX_COLUMNS:

@@ -9,7 +9,14 @@ import pyarrow as arrow
 
 from apps.accounts.confining import TOO_MUCH_MEMORY
 from apps.accounts.public_text import public_text
-from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source, record_of_row
+from apps.tasksets.sources.records import (
+    BadLine,
+    NotReadable,
+    Record,
+    Source,
+    record_of_row,
+    without_nulls,
+)
 from apps.tasksets.sources.streams import unpacked
 
 ROWS_AT_ONCE = 500
@@ -59,7 +66,11 @@ def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLin
 
 def _plain_rows(batch: arrow.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows; maps are objects. Raises UNREADABLE."""
-    return batch.to_pylist(maps_as_pydicts="strict")
+    nested = [field.name for field in batch.schema if arrow.types.is_nested(field.type)]
+    rows = batch.to_pylist(maps_as_pydicts="strict")
+    for row in rows:
+        row.update({name: without_nulls(row[name]) for name in nested})
+    return rows
 
 
 def _with_short_floats(batch: arrow.RecordBatch) -> arrow.RecordBatch:

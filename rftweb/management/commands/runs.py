@@ -1,6 +1,7 @@
 """Runs: list, show, compare, create from YAML, seed, start, pause, resume, stop and follow."""
 
 import json
+import re
 import sys
 import time
 from argparse import ArgumentParser, _SubParsersAction
@@ -14,6 +15,7 @@ from django.db.models import QuerySet
 
 from apps.dashboard.config_diff import list_differing_fields
 from apps.dashboard.rollout_search import Filter
+from apps.dashboard.run_names import slug_problem
 from apps.environments.environment_lookup import require_known_environment
 from apps.pipelines.checking import require_known as require_known_operators
 from apps.pipelines.seeding import NotSeeded, seed_run
@@ -83,7 +85,9 @@ class Command(BaseCommand):
     def _create(self, options: dict) -> None:
         path: Path = options["file"]
         project = project_named(options["project"])
-        slug = options["slug"] or path.stem
+        slug = options["slug"] or re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:50]
+        if not project.runs.filter(slug=slug).exists() and (why := slug_problem(project, slug)):
+            raise CommandError(f"--slug: {slug!r}: {why}")
         try:
             plan = parsing.from_yaml(path.read_text(encoding="utf-8"))
             require_known_scorers(plan, project)
@@ -293,7 +297,9 @@ def reread(run: Run) -> None:
 def _add_create(verbs: _SubParsersAction) -> ArgumentParser:
     creating = verbs.add_parser("create", help="create a run from a YAML file")
     creating.add_argument("file", type=Path)
-    creating.add_argument("--slug", help="name of the run (default: the file's)")
+    creating.add_argument(
+        "--slug", help="name of the run (default: the file's, with dashes for dots and blanks)"
+    )
     creating.add_argument("--title", default="")
     creating.add_argument("--start", action="store_true", help="start the run immediately")
     return creating

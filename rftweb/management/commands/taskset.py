@@ -29,7 +29,6 @@ from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.pages import NoRenderer
 from apps.tasksets.scales import begin_scale, finish_scale
-from apps.tasksets.storing import Origin
 from rftweb.management.console import project_named, run_named, show_progress_bar
 from rftweb.management.taskset_files import (
     add_export,
@@ -41,6 +40,7 @@ from rftweb.management.taskset_files import (
     preview_lines,
 )
 from rftweb.management.taskset_harder import add_harder, create_harder_taskset
+from rftweb.management.taskset_origin import named_origin
 from rftweb.management.taskset_rewrite import add_rewrite, create_rewritten_taskset
 
 MAX_TRIES = 1_000
@@ -137,6 +137,7 @@ class Command(BaseCommand):
         project = project_named(options["project"])
         slug = options["slug"] or options["generator"]
         size = options["size"]
+        named_origin("--slug", project, slug, slug, slug)
         try:
             with show_progress_bar(f"generating {options['generator']}", size) as progress:
                 taskset = generate(
@@ -158,12 +159,13 @@ class Command(BaseCommand):
         project = project_named(options["project"])
         slug = options["name"] or f"{options['slug']}-tested"
         taskset = _find_taskset(project, options["slug"])
+        origin = named_origin("--name", project, slug, slug, f"tests made for {taskset.slug}")
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
             with show_progress_bar(f"testing {taskset.slug}", taskset.size) as progress:
                 tested = with_tests(
                     taskset,
-                    Origin(project, slug, slug, f"tests made for {taskset.slug}"),
+                    origin,
                     thresholds,
                     progress,
                     self._write,
@@ -180,24 +182,28 @@ class Command(BaseCommand):
         project = project_named(options["project"])
         slug = options["slug"]
         parts = [_find_taskset(project, part) for part in options["parts"]]
-        origin = Origin(
-            project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200]
-        )
+        source = f"joined of {', '.join(part.slug for part in parts)}"
+        origin = named_origin("the new name", project, slug, slug, source[:200])
         try:
             with show_progress_bar(f"joining {slug}", sum(part.size for part in parts)) as progress:
                 self._say_stored(join(origin, parts, progress))
         except IntegrityError:
             raise CommandError(f"taskset {slug!r} already exists; choose another name") from None
+        except ValueError as error:
+            raise CommandError(str(error)) from None
 
     def _guesses(self, options: dict) -> None:
         project = project_named(options["project"])
         taskset, run, policy = _find_guesser(project, options)
+        if options["name"]:  # before the tries, which take long
+            named_origin("--name", project, options["name"], options["name"], "")
         if not 1 <= options["tries"] <= MAX_TRIES:
             raise CommandError(f"--tries: must be from 1 to {MAX_TRIES}")
         if _guess(taskset, policy, run, options):
             raise CommandError("the check was interrupted; run the command again to continue")
         if options["name"]:
-            origin = Origin(
+            origin = named_origin(
+                "--name",
                 project,
                 options["name"],
                 options["name"],
