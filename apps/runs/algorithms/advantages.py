@@ -193,7 +193,12 @@ class JensenShannon(Alone):
     name: Literal["jensen_shannon"] = Field(
         "jensen_shannon", description="Distance to a mixture of the teacher and the policy."
     )
-    weight: Share = Field(0.5, description="The teacher's share of the mixture.")
+    weight: Share = Field(
+        0.5,
+        description=(
+            "The teacher's share of the mixture. Near 0 as the forward KL, near 1 as the reverse."
+        ),
+    )
     coefficient: Positive = Field(1.0, le=1000, description="Weight of the teacher's advantage.")
     temperature: Positive = Field(
         1.0, le=1000, description="Temperature that divides both logprobs."
