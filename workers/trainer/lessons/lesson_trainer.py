@@ -35,6 +35,7 @@ from workers.algorithms.tokens import RowLoss
 from workers.trainer import checkpoint, forward, lora, reference, tuning
 from workers.trainer.batch_queue import BatchSource
 from workers.trainer.buffer_grpo_trainer import StepGuard, common_arguments
+from workers.trainer.dropout import disable_dropout
 from workers.trainer.lessons import objective, rows
 from workers.trainer.ranked import Batch, RankedTrainer
 from workers.trainer.ranks import ALONE, Ranks
@@ -233,6 +234,7 @@ def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:
         scorer: torch.nn.Module = AutoModelForSequenceClassification.from_pretrained(
             spec.policy, **how
         )
+        disable_dropout(scorer)
         return scorer
     model = AutoModelForCausalLM.from_pretrained(spec.policy, **how)
     forward.prepare_scoring(model)
