@@ -90,6 +90,18 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def scores_texts(self) -> bool:
         return self.loss.name == REWARD_MODEL
 
+    @property
+    def pad_id(self) -> int:
+        """Return the token that fills rows.
+
+        A reward model finds the ends of texts by it. Anything else reads masks, so any token will
+        do: many tokenizers (Llama 3, Mistral) have none for padding.
+        """
+        if self.scores_texts:
+            padding: int = forward.unwrap_policy(self.model).config.pad_token_id
+            return padding
+        return self.processing_class.pad_token_id or 0
+
     # -- one step
 
     def get_batch_samples(
@@ -102,7 +114,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         self.batch = self.batch_queue.get()
         self.take_cores()
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, self.batch.knobs.learning_rate)
-        pad = self.processing_class.pad_token_id
+        pad = self.pad_id
         micro = self.spec.micro_batch_rows
         parts = [
             rows.tensors(some, pad) for some in rows.cut(self._rank_lessons(self.batch.rows), micro)
@@ -155,7 +167,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         )
 
     def _scored(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
-        ids, attention = rows.join_prompt_and_completion(inputs, self.processing_class.pad_token_id)
+        ids, attention = rows.join_prompt_and_completion(inputs, self.pad_id)
         scores = model(input_ids=ids, attention_mask=attention).logits[:, 0].float()
         return objective.bradley_terry(scores, inputs["margins"])
 
@@ -165,7 +177,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         total = torch.zeros((), device=self.args.device)
         mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
-            part = self._on_device(rows.tensors(some, self.processing_class.pad_token_id))
+            part = self._on_device(rows.tensors(some, self.pad_id))
             with self.accelerator.autocast():
                 policy, _ = forward.score(self.model, part)
             tokens = objective.build_lesson_tokens(

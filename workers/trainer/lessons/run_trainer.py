@@ -44,7 +44,9 @@ class LessonRunTrainer(RunTrainer[Lesson]):
             digest=self.snapshot.digest,
         )
         self.lesson_tokenizer = LessonTokenizer(
-            self.run.policy.folder, self.run.policy.context_tokens
+            self.run.policy.folder,
+            self.run.policy.context_tokens,
+            scores=self.run.settings.algorithm.name == "reward_model",
         )
         super().open()
 
