@@ -44,9 +44,7 @@ def fit_head(run: Run, pool: Sequence[tuple[Reply, Reply]], final: Path) -> None
 
     Raises ValueError when no pair is short enough for the policy, and weights.NotFinite.
     """
-    lesson_tokenizer = LessonTokenizer(
-        run.policy.folder, run.policy.context_tokens, scores=True
-    )
+    lesson_tokenizer = LessonTokenizer(run.policy.folder, run.policy.context_tokens, scores=True)
     pairs = sample_pairs(encode_pairs(lesson_tokenizer, pool), random.Random(len(pool)))
     final.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
