@@ -153,10 +153,13 @@ class RunTrainer(ABC, Generic[Item]):
         A change of the configuration since the step was planned does not affect it.
         """
         is_due = step.number % self.run.settings.checkpoints.every == 0
-        knobs = Knobs.recorded(step.knobs)
+        knobs = self._knobs(step)
         rows = self._rows(batch)
         saves = is_asked or is_due
         return self.host.update(rows, step.skipped, saves, knobs, is_unwanted=self._is_unwanted)
+
+    def _knobs(self, step: TrainStep) -> Knobs:
+        return Knobs.recorded(step.knobs)
 
     def _is_unwanted(self) -> bool:
         """Tell whether this worker was asked to stop, or the run was stopped, meanwhile."""
