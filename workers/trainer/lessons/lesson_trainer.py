@@ -175,7 +175,9 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def _baseline(self) -> torch.Tensor:
         """Return KTO's z of the whole step, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
-        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
+        config = forward.unwrap_policy(self.model).config.get_text_config()
+        context = getattr(config, "max_position_embeddings", None)
+        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows, context))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
             part = self._on_device(rows.tensors(some, self.pad_id))
             with self.accelerator.autocast():
