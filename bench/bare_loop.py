@@ -41,7 +41,7 @@ from apps.tasksets import generators  # noqa: E402
 from apps.tasksets.rows import TaskRow  # noqa: E402
 from workers.engines import choose  # noqa: E402
 from workers.engines.interface import Engine, Request, Sampling  # noqa: E402
-from workers.policies import build, recipes  # noqa: E402
+from workers.policies import building, recipes  # noqa: E402
 from workers.trainer.collate import Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 from workers.trainer.plan import spec_from  # noqa: E402
@@ -179,7 +179,7 @@ def main() -> None:
         plan = plan.model_copy(update={"precision": precision})
     folder = (
         options.policy
-        or build.ensure(
+        or building.ensure(
             recipes.find_recipe(plan.policy), POLICIES, 0, lambda line: print(line, file=sys.stderr)
         )[0]
     )

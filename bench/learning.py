@@ -47,7 +47,7 @@ from apps.tasksets.generators.sort import DIGITS  # noqa: E402
 from bench.bare_loop import POLICIES, Loop, task_batches, trainer_spec  # noqa: E402
 from bench.curves import draw_curves, gallery  # noqa: E402
 from workers.engines import choose  # noqa: E402
-from workers.policies import build, recipes  # noqa: E402
+from workers.policies import building, recipes  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
@@ -239,7 +239,7 @@ def starting_policy(start: str) -> Path:
     recipe = recipes.find_recipe("sort")
     if start == "cold":
         recipe = dataclasses.replace(recipe, demonstrate=never_upwards)
-    return build.ensure(recipe, POLICIES, 0, lambda line: print(line, file=sys.stderr))[0]
+    return building.ensure(recipe, POLICIES, 0, lambda line: print(line, file=sys.stderr))[0]
 
 
 def never_upwards(seed: int) -> Iterator[tuple[str, str]]:

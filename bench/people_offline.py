@@ -39,7 +39,7 @@ from bench.bare_loop import POLICIES, TASKS, Loop, task_batches, trainer_spec  #
 from bench.raters import RATERS  # noqa: E402
 from workers.base_nll import BasePolicy  # noqa: E402
 from workers.engines import choose  # noqa: E402
-from workers.policies import build, recipes  # noqa: E402
+from workers.policies import building, recipes  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
@@ -170,7 +170,7 @@ def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str
     plan = offline_plan(budget, seed, options)
     folder = (
         options.policy
-        or build.ensure(
+        or building.ensure(
             recipes.find_recipe("tone"), POLICIES, 0, lambda line: print(line, file=sys.stderr)
         )[0]
     )

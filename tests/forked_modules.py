@@ -34,7 +34,8 @@ from rftweb.parent_death import make_die_with_parent
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = Path(__file__).with_name("start_forked_module.py")
 MODULES = ("workers.exporting.gguf_file", "workers.policies.adopt", "workers.policies.preview")
-HEAVY = ("workers.policies.bringing_in",)  # what they import only when they need it
+# What they import only when they need it.
+HEAVY = ("workers.policies.bringing_in", "workers.exporting.gguf_writing")
 SCRIPT = """#!/bin/sh
 case "$1 $2" in
 {cases}) exec {python} -I -S {starter} {address} "$@" ;;

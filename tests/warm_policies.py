@@ -14,7 +14,7 @@ from tests.clusters import ROOT, home, locked
 
 # Sources and libraries on which the weights and their sealed folder depend.
 SOURCES = (
-    "workers/policies/build.py",
+    "workers/policies/building.py",
     "workers/policies/demonstrations.py",
     "workers/policies/recipes.py",
     "workers/policies/sampling.py",

@@ -16,6 +16,7 @@ from apps.pipelines.advantages import ADVANTAGES
 from apps.pipelines.advantages.batch import whitened
 from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
 from apps.pipelines.advantages.named import gdpo
+from apps.pipelines.advantages.people import ranked
 from apps.pipelines.advantages.spread import centred, deviation, mean
 from apps.pipelines.advantages.token import discounted, gae
 from apps.pipelines.plugin_advantages import advantages_by_plugin
@@ -74,7 +75,8 @@ def _provisional_advantages(plan: RunConfig, judged: Sequence[JudgedRollout]) ->
     advantage = plan.algorithm.advantage
     rewards = [rollout.reward for rollout in judged]
     threshold = getattr(advantage, "std_threshold", None)
-    if threshold is not None and (len(rewards) == 1 or deviation(rewards) <= threshold):
+    spread = ranked([-reward for reward in rewards]) if advantage.name == "ranking" else rewards
+    if threshold is not None and (len(rewards) == 1 or deviation(spread) <= threshold):
         return None
     if advantage.name == "gdpo":
         return gdpo([[rollout.by_scorer for rollout in judged]], weights=_weights(plan))[0]

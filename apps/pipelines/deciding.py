@@ -113,7 +113,9 @@ def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
     for pk, decision in decisions.items():
         remaining[pk] = [] if decision.dropped else _credited(plan, decision, remaining[pk])
     for pk, learned in _apply_to_groups(plan, EXPERIENCES, decisions, remaining).items():
-        decisions[pk].learned = learned
+        decision = decisions[pk]
+        decision.dropped = decision.dropped or _why_too_few(plan, learned)
+        decision.learned = [] if decision.dropped else learned
     return list(decisions.values())
 
 
@@ -308,6 +310,20 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
         if judgement.scorer == place and judgement.value is None
     ]
     return "no feedback came in time" if without_value else "a scorer gave it no reward"
+
+
+def _why_too_few(plan: RunConfig, learned: Sequence[Sample]) -> str:
+    """Return why these samples are too few to be compared with each other when the batch is fixed.
+
+    One sample alone would get its reward as its advantage, without a baseline.
+    """
+    advantage = plan.algorithm.advantage
+    if not advantage.compares_late or len(learned) >= advantage.min_rewards:
+        return ""
+    return (
+        f"{len(learned)} of {plan.group_size} rollouts are left to learn from, and "
+        f"`{advantage.name}` compares only these; a group needs at least {advantage.min_rewards}"
+    )
 
 
 def _nothing_to_learn(plan: RunConfig) -> str:

@@ -21,6 +21,8 @@ UPDATES = (
     "algorithm.kl.target",
     "algorithm.kl.horizon",
 )
+# The constant by which an aggregation divides sums over tokens. Steps of older releases lack it.
+WIDTH = "sampling.max_tokens"
 LIVE = (
     *UPDATES,
     "people",
@@ -29,7 +31,7 @@ LIVE = (
     "max_staleness",
     "over_rollout",
     "group_attempts",
-    "sampling.max_tokens",
+    WIDTH,
     "sampling.time_s",
     "checkpoints.every",
     "checkpoints.weights",
@@ -80,7 +82,7 @@ BUILT_IN = {
 
 def knobs_of_update(plan: RunConfig) -> dict[str, float | None]:
     """Return the changeable settings of a step that is planned now, by dotted field."""
-    return {name: attrgetter(name)(plan) for name in UPDATES}
+    return {name: attrgetter(name)(plan) for name in (*UPDATES, WIDTH)}
 
 
 def is_live(field: str, among: Sequence[str] = LIVE) -> bool:

@@ -5,6 +5,7 @@
 waits for it; `stop(process)` does a fast shutdown.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -95,12 +96,12 @@ class PostgresServer(Server):
         """
         lock = self.data / "postmaster.pid"
         deadline = time.monotonic() + ENDING_S
-        while lock.exists():
-            postmaster = _process_in(lock)
+        while (postmaster := _process_in(lock)) is not None:
             ours = self.processes()
             if postmaster not in ours:
                 for pid in ours:
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+                        os.kill(pid, signal.SIGKILL)
                 lock.unlink(missing_ok=True)
             elif time.monotonic() > deadline:
                 raise RuntimeError(
@@ -155,10 +156,15 @@ class PostgresServer(Server):
         draft.rename(self.data)
 
 
-def _process_in(lock: Path) -> int:
-    """Return the process id in a lock file; 0 if a power failure has left none in it."""
+def _process_in(lock: Path) -> int | None:
+    """Return the process id in a lock file; 0 if a power failure has left none in it.
+
+    Returns None without a file: a server that ends removes it at any moment.
+    """
     try:
         return int(lock.read_bytes().partition(b"\n")[0])
+    except FileNotFoundError:
+        return None
     except ValueError:
         return 0
 

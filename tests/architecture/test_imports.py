@@ -147,6 +147,14 @@ def test_modules_imported_before_a_worker_forks_load_no_torch():
     assert done.stdout.strip() == "True []", done.stderr
 
 
+def test_commands_report_a_usage_error_before_they_load_torch():
+    commands = "workers.policies.average, workers.policies.build, workers.exporting.gguf_file"
+    code = f"import sys, {commands}; print(sorted({HEAVY!r} & set(sys.modules)))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 def test_models_have_all_their_migrations(db):
     from django.core.management import call_command
 

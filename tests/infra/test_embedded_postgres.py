@@ -13,7 +13,7 @@ import dj_database_url
 import psycopg
 import pytest
 
-from rftweb.embedded import PostgresServer, postgres_url
+from rftweb.embedded import PostgresServer, postgres, postgres_url
 from rftweb.embedded.binaries import NoServerBinary, WrongMajor, package_folder, postgres_binaries
 from tests.clusters import copy_cluster
 
@@ -132,6 +132,12 @@ def test_lock_file_that_a_power_failure_emptied_is_removed(server):
     (server.data / "postmaster.pid").write_bytes(bytes(64))
     server.clear_leftovers()
     assert not (server.data / "postmaster.pid").exists()
+
+
+def test_lock_file_that_vanishes_while_it_is_read_is_no_leftover(server, tmp_path):
+    assert postgres._process_in(tmp_path / "postmaster.pid") is None
+    (server.data / "postmaster.pid").unlink(missing_ok=True)
+    server.clear_leftovers()
 
 
 def test_second_start_on_the_same_folder_is_refused(server, process):

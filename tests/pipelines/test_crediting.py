@@ -119,6 +119,16 @@ def test_tokens_not_written_by_the_policy_take_no_discount_and_get_zero():
     )
 
 
+@pytest.mark.parametrize("name", ["reinforce_plus_plus", "ppo"])
+def test_rollout_that_a_person_wrote_alone_gets_no_credit(name):
+    rows = batch(
+        (1, 1.0, tokens([0, 0]), 0.0), (2, 0.0, tokens([1]), 0.0), (3, 1.0, tokens([1, 1]), 0.0)
+    )
+    credits = credit_batch(plan(name, gamma=0.9), rows)
+    assert credits[0].advantage == 0 and credits[0].tokens is None
+    assert credits[2].advantage > credits[1].advantage
+
+
 def test_turns_are_the_spans_written_by_the_policy():
     assert stretches([1, 1, 0, 1, 0, 0, 1]) == [(0, 2), (3, 4), (6, 7)]
     assert stretches([0, 1]) == [(1, 2)] and stretches([0]) == [(0, 0)]
@@ -183,6 +193,13 @@ def test_group_without_a_learning_signal_gives_none(name):
 
 def test_std_threshold_applies_also_with_batch_scale():
     assert of_group(plan("grpo", scale="batch", std_threshold=0.0), judged(1.0, 1.0)) is None
+
+
+@pytest.mark.parametrize("scale", ["group", "batch"])
+def test_std_threshold_of_a_ranking_is_that_of_its_ranks(scale):
+    close = plan("ranking", scale=scale, std_threshold=0.1)
+    assert of_group(close, judged(0.50, 0.51)) is not None
+    assert of_group(close, judged(0.5, 0.5)) is None
 
 
 def test_step_norm_divides_the_advantage_by_the_number_of_turns():

@@ -101,6 +101,20 @@ def test_masked_rollout_counts_in_the_baseline_and_is_not_trained(new_run, judge
     assert counts(run) == [("truncated", 2, 2)] and group.state == Group.State.ADMITTED
 
 
+@pytest.mark.parametrize("advantage", [{"scale": "batch"}, {"rank_penalty": 0.5}])
+def test_group_with_one_rollout_left_to_be_compared_late_is_dropped(new_run, judge, advantage):
+    run = new_run(
+        pipeline=[step("truncated", action="mask")],
+        algorithm={"name": "grpo", "advantage": advantage},
+    )
+    [group] = judge(run, (0.0, 1.0), stops={0: "length"})
+    assert group.state == Group.State.DROPPED and violations() == []
+    assert group.reason == (
+        "1 of 2 rollouts are left to learn from, and `grpo` compares only these; a group needs at "
+        "least 2"
+    )
+
+
 def test_shaped_reward_is_used_for_training(new_run, judge):
     run = new_run(pipeline=[step("arithmetic", operand="tokens", weight=-0.25)])
     judge(run, (1.0, 2.0))

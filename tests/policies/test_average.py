@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from apps.policies.manifest import DamagedWeights, verify_folder
-from workers.policies.average import NotAlike, average_weights
+from workers.policies.averaging import NotAlike, average_weights
 from workers.policies.tiny import build_tiny
 
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.policies.manifest import read_manifest, verify_folder
 from apps.tasksets import tone_language
-from workers.policies import build, recipes, sampling, warming
+from workers.policies import building, recipes, sampling, warming
 from workers.policies.tiny import build_tiny
 
 QUICK = {"warmup_steps": 4, "rows": 8, "hidden": 32, "layers": 1}
@@ -32,9 +32,9 @@ def quick(name: str) -> recipes.Recipe:
 def test_two_builds_with_one_seed_are_identical(tmp_path, name):
     torch.set_num_threads(1)
     lines: list[str] = []
-    folder, first, built = build.ensure(quick(name), tmp_path / "a", 0, lines.append)
-    _, second, _ = build.ensure(quick(name), tmp_path / "b", 0, lines.append)
-    _, other, _ = build.ensure(quick(name), tmp_path / "b", 1, lines.append)
+    folder, first, built = building.ensure(quick(name), tmp_path / "a", 0, lines.append)
+    _, second, _ = building.ensure(quick(name), tmp_path / "b", 0, lines.append)
+    _, other, _ = building.ensure(quick(name), tmp_path / "b", 1, lines.append)
     assert built and first.files == second.files
     assert other.fingerprint != first.fingerprint
     assert any("step 4/4" in line for line in lines) and any(
@@ -44,25 +44,25 @@ def test_two_builds_with_one_seed_are_identical(tmp_path, name):
 
 
 def test_second_call_finds_the_policy_and_builds_nothing(tmp_path):
-    build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+    building.ensure(quick("sort"), tmp_path, 0, lambda line: None)
     lines: list[str] = []
-    *_, built = build.ensure(quick("sort"), tmp_path, 0, lines.append)
+    *_, built = building.ensure(quick("sort"), tmp_path, 0, lines.append)
     assert not built and not lines
 
 
 def test_damaged_build_is_refused(tmp_path):
-    folder, *_ = build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+    folder, *_ = building.ensure(quick("sort"), tmp_path, 0, lambda line: None)
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(SystemExit, match="damaged"):
-        build.ensure(quick("sort"), tmp_path, 0, lambda line: None)
+        building.ensure(quick("sort"), tmp_path, 0, lambda line: None)
 
 
 def test_recipe_key_depends_on_the_recipe_and_the_seed():
     keys = {
-        build.recipe_key(recipe, 0)
+        building.recipe_key(recipe, 0)
         for recipe in (quick("sort"), quick("tone"), recipes.find_recipe("sort"))
     }
-    assert len(keys | {build.recipe_key(quick("sort"), 1)}) == 4
+    assert len(keys | {building.recipe_key(quick("sort"), 1)}) == 4
 
 
 def test_sealed_probe_equals_the_logprobs_of_the_loaded_model(tiny):

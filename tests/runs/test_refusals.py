@@ -40,6 +40,32 @@ def problems(**changes: object) -> dict[str, str]:
             "algorithm.advantage.baseline",
             "baseline: none",
         ),
+        # settings without an effect
+        (
+            {**DPO, "algorithm": {"name": "dpo", "aggregation": "token-mean"}},
+            "algorithm.aggregation",
+            "seq-mean-token-sum",
+        ),
+        (
+            {**DPO, "algorithm": {"name": "dpo", "reset_optimizer": True}},
+            "algorithm.reset_optimizer",
+            "false",
+        ),
+        (
+            {**DPO, "algorithm": {"name": "dpo", "entropy": {"coefficient": 0.01}}},
+            "algorithm.entropy.coefficient",
+            "set it to 0",
+        ),
+        (
+            {"algorithm": {"name": "rec", "loss": {"regularizer": "k2"}}},
+            "algorithm.loss.regularizer_coefficient",
+            "above 0",
+        ),
+        (
+            {"algorithm": {"name": "rec", "loss": {"regularizer_coefficient": 0.1}}},
+            "algorithm.loss.regularizer_coefficient",
+            "choose k2 or forward-kl",
+        ),
         # the whole step
         (
             {"groups_per_step": 1, "algorithm": {"advantage": {"scale": "batch"}}},

@@ -10,6 +10,7 @@ import math
 import torch
 
 from workers.algorithms.masking import zeroed
+from workers.algorithms.ratios import LIMIT
 
 
 def towards_teacher(
@@ -32,19 +33,22 @@ def jensen_shannon(
     coefficient: float = 1.0,
     temperature: float = 1.0,
 ) -> torch.Tensor:
-    """Return −coefficient · [w (t − m) + (1 − w) (s − m)] per token (B, C), zero outside the mask.
+    """Return coefficient · (1 − w) (m − s) per token (B, C), zero outside the mask.
 
-    m = log(w e^t + (1 − w) e^s) is the mixture, and w is `weight`, the teacher's share of it. At w
-    = 0 and w = 1 the divergence is zero everywhere, so there the plain differences are returned: t
-    − s (reverse KL) at 0 and s − t at 1. `temperature` divides both logprobs first. Source:
-    generalised Jensen-Shannon divergence, arXiv 2306.13649, equation 1, at the sampled token.
+    m = log(w e^t + (1 − w) e^s) is the mixture, and w is `weight`, the teacher's share of it. Used
+    as advantages, these give the policy gradient of the divergence w KL(t‖m) + (1 − w) KL(s‖m).
+    Its term w (t − m) has no part in them: its derivative by the student is a constant. At both
+    ends the divergence is zero everywhere, so there the advantages are those of its limit, divided
+    by w or 1 − w: e^(t − s) − 1 at w = 0 (forward KL) and t − s at w = 1 (reverse KL).
+    `temperature` divides both logprobs first. Source: generalised Jensen-Shannon divergence, arXiv
+    2306.13649, equation 1.
     """
     s = zeroed(behaviour / temperature, mask)
     t = zeroed(teacher / temperature, mask)
     if weight <= 0:
-        return coefficient * (t - s)
+        return coefficient * (t - s).clamp(max=LIMIT).expm1()
     if weight >= 1:
-        return coefficient * (s - t)
-    middle = torch.logaddexp(t + math.log(weight), s + math.log(1 - weight))
+        return coefficient * (t - s)
+    middle = torch.logaddexp(t + math.log(weight), s + math.log1p(-weight))
     # Where nothing is in the loss both are 0, and so is their mixture but for rounding.
-    return zeroed(-coefficient * (weight * (t - middle) + (1 - weight) * (s - middle)), mask)
+    return zeroed(coefficient * (1 - weight) * (middle - s), mask)

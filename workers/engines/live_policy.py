@@ -7,7 +7,8 @@ in checkpoints.
 Names used from transformers: `from_pretrained(output_loading_info=True)`, `PreTrainedModel`
 (`base_model`, `config.get_text_config()`), `utils.logging.disable_progress_bar`; in a
 configuration: `vocab_size`, `num_hidden_layers`, `max_position_embeddings`, `layer_types`,
-`sliding_window`, and `rope_parameters` and `ignore_keys_at_rope_validation`, one of which has
+`sliding_window`, `use_sliding_window`, and `rope_parameters` (`rope_type`,
+`original_max_position_embeddings`) and `ignore_keys_at_rope_validation`, one of which has
 `mrope_section` if positions have more than one dimension.
 """
 
@@ -193,9 +194,26 @@ def _context(module: PreTrainedModel) -> int:
     """Return the length of the longest sequence.
 
     A sliding window limits it too: as long as a sequence fits into the window, sliding attention is
-    full attention.
+    full attention. So does LongRoPE, which rotates all tokens of a longer sequence by other angles,
+    those in the cache included.
     """
     config = module.config.get_text_config()
-    slides = "sliding_attention" in (getattr(config, "layer_types", None) or [])
-    context: int = config.max_position_embeddings
-    return min(context, config.sliding_window) if slides else context
+    limits: list[int] = [config.max_position_embeddings]
+    if _slides(config):
+        limits.append(config.sliding_window)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if rope.get("rope_type") == "longrope":
+        limits.append(rope["original_max_position_embeddings"])
+    return min(limits)
+
+
+def _slides(config: PreTrainedConfig) -> bool:
+    """Tell whether any layer attends through a sliding window.
+
+    Configurations without `layer_types` (Mistral, Phi-3) have a window for all layers or for none.
+    """
+    layers = getattr(config, "layer_types", None)
+    if layers:
+        return "sliding_attention" in layers
+    is_used = getattr(config, "use_sliding_window", True)
+    return bool(is_used and getattr(config, "sliding_window", None))

@@ -32,6 +32,7 @@ REFUSALS = (
     OSError,
     ValueError,  # includes NotOpened
 )
+ATTEMPT = "attempt-"
 WRITTEN = 0.5  # progress of a push when its files are written and not uploaded
 
 
@@ -46,6 +47,7 @@ def run_next(owner: str) -> bool:
     try:
         _run(order)
     except OrderOver as over:
+        shutil.rmtree(folder_of_attempt(order), ignore_errors=True)
         log.info("export_job_abandoned", order=order.pk, reason=str(over))
     return True
 
@@ -105,7 +107,7 @@ def _export(order: ExportJob) -> dict[str, Any]:
     try:
         return {"bytes": _write_export(order, folder), "folder": str(folder)}
     except BaseException:
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        shutil.rmtree(folder_of_attempt(order), ignore_errors=True)
         raise
 
 
@@ -124,7 +126,7 @@ def _push(order: ExportJob) -> dict[str, Any]:
         to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
         address = push_folder(folder, to, f"{version.address}, {order.form}", progress)
     finally:
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        shutil.rmtree(folder_of_attempt(order), ignore_errors=True)
     details = {
         "repository": repository,
         "form": order.form,
@@ -137,14 +139,30 @@ def _push(order: ExportJob) -> dict[str, Any]:
 
 
 def _write_export(order: ExportJob, folder: Path) -> int:
-    shutil.rmtree(folder.parent, ignore_errors=True)  # left by an attempt that died
+    _remove_earlier_attempts(order)
     folder.parent.mkdir(parents=True, exist_ok=True)
     return write_form(order.weight_version, order.form, folder)
 
 
+def _remove_earlier_attempts(order: ExportJob) -> None:
+    """Remove what attempts that died have left, but nothing of a later one.
+
+    This worker may have been suspended until another one took the order.
+    """
+    ours = folder_of_attempt(order)
+    for left in ours.parent.glob("*"):
+        number = left.name.removeprefix(ATTEMPT)
+        if not number.isdigit() or int(number) <= order.fence:
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def folder_of_export(order: ExportJob) -> Path:
-    name = name_of_form(order.weight_version, order.form)
-    return settings.WEIGHTS_ROOT / "exports" / str(order.pk) / name
+    return folder_of_attempt(order) / name_of_form(order.weight_version, order.form)
+
+
+def folder_of_attempt(order: ExportJob) -> Path:
+    """Return the folder of this claim on the order, which no other claim writes or deletes."""
+    return settings.WEIGHTS_ROOT / "exports" / str(order.pk) / f"{ATTEMPT}{order.fence}"
 
 
 MAKE = {

@@ -1,5 +1,5 @@
 """Weight versions in the formats that other programs read, and their way to the Hub.
 
-`vocabulary` and `architectures` say a model in GGUF's words, `gguf_file` writes the file,
+`vocabulary` and `architectures` say a model in GGUF's words, `gguf_writing` writes the file,
 `modelfile` what Ollama reads beside it, `hub` sends a folder away.
 """

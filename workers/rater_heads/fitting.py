@@ -27,6 +27,7 @@ from trl import RewardConfig, RewardTrainer
 from apps.feedback.rater_model.heads import Reply
 from apps.runs.models import Run
 from workers.trainer.buffer_grpo_trainer import common_arguments
+from workers.trainer.dropout import disable_dropout
 from workers.trainer.lessons import reward_model
 from workers.trainer.lessons.tokenization import LessonTokenizer
 from workers.trainer.spec import TrainerSpec
@@ -43,7 +44,7 @@ def fit_head(run: Run, pool: Sequence[tuple[Reply, Reply]], final: Path) -> None
 
     Raises ValueError when no pair is short enough for the policy, and weights.NotFinite.
     """
-    lesson_tokenizer = LessonTokenizer(run.policy.folder, run.policy.context_tokens)
+    lesson_tokenizer = LessonTokenizer(run.policy.folder, run.policy.context_tokens, scores=True)
     pairs = sample_pairs(encode_pairs(lesson_tokenizer, pool), random.Random(len(pool)))
     final.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
@@ -103,10 +104,15 @@ def build_reward_trainer(
         warmup_steps=WARMUP,
         seed=seed,
     )
+    model = AutoModelForSequenceClassification.from_pretrained(
+        base, dtype="float32", local_files_only=True, use_safetensors=True
+    )
+    disable_dropout(model)
+    # The head reads the score at the last token that is no padding, by the token that its
+    # configuration names. The library would take the tokenizer's, or its end token.
+    lesson_tokenizer.tokenizer.pad_token_id = model.config.pad_token_id
     trainer = RewardTrainer(
-        model=AutoModelForSequenceClassification.from_pretrained(
-            base, dtype="float32", local_files_only=True, use_safetensors=True
-        ),
+        model=model,
         args=RewardConfig(
             **common_arguments(spec, work), per_device_train_batch_size=PAIRS, max_length=None
         ),

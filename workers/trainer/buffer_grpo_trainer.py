@@ -166,7 +166,8 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
             batch["ref_per_token_logps"] = self.reference.logprobs(
                 self.model, batch, rows_per_pass, autocast, self.gallery
             )
-        self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
+        width = self.batch.knobs.width or spec.max_completion_length
+        self.windows = Windows.of(self.batch.rows, width)
         self.mu = objective.mu_at(spec.objective.experts, step)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.accelerator.device)
         # Another run in this process may have trained meanwhile. Two settings belong to the

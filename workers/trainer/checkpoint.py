@@ -21,7 +21,8 @@ FORMAT = 2
 REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", STATE)
 FULL = ("config.json", "model.safetensors", "model.safetensors.index.json")
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
-CONTENT = (*REQUIRED, *FULL, *ADAPTER, "reference.safetensors")
+SCALER = "scaler.pt"  # scale of the loss, which a float16 trainer finds by overflowing
+CONTENT = (*REQUIRED, *FULL, *ADAPTER, "reference.safetensors", SCALER)
 SHARD = "model-*.safetensors"
 
 

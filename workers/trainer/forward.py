@@ -19,6 +19,7 @@ import workers.trl_alone  # noqa: F401  (before TRL)
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import wraps
+from inspect import signature
 from types import MethodType
 from typing import Any
 
@@ -26,13 +27,14 @@ import structlog
 import torch
 from peft import PeftModel
 from torch.nn.parallel import DistributedDataParallel
-from transformers import PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedModel
 from trl.kernels import ChunkedLogProbFunction
 from trl.trainer.utils import add_fused_lm_head
 
 from workers.fast_linear import use_fast_linear
 from workers.trainer import packing
 from workers.trainer.collate import Row
+from workers.trainer.dropout import disable_dropout
 from workers.trainer.tiled_logprobs import TiledLogProbs
 from workers.vision.image_processor import ImageProcessor
 from workers.vision.merging import build_text_inputs
@@ -99,13 +101,25 @@ def scores(
     labels = ids.masked_fill(attention == 0, IGNORED)
     labels[:, :-width] = IGNORED
     routers = {"output_router_logits": True} if wants_balance else {}
-    text = gallery.text(unwrap_policy(model), batch, ids)
+    whole = unwrap_policy(model)
+    text = {**gallery.text(whole, batch, ids), **_positions(whole, attention)}
     output = model(**text, attention_mask=attention, labels=labels, fused_lm_head=True, **routers)
     return Scores(
         output.log_probs[:, -width:],
         output.entropy[:, -width:],
         output.aux_loss if wants_balance else None,
     )
+
+
+def _positions(whole: PreTrainedModel, attention: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the places of tokens in their rows, (B, P + C), for a text-only model.
+
+    Without them, a model with learned positions would count the padding before a prompt.
+    """
+    takes_them = "position_ids" in signature(type(whole).forward).parameters
+    if type(whole.config) not in MODEL_FOR_CAUSAL_LM_MAPPING or not takes_them:
+        return {}
+    return {"position_ids": (attention.cumsum(1) - 1).clamp(min=0)}
 
 
 def score(
@@ -117,9 +131,13 @@ def score(
 
 
 def prepare_scoring(model: torch.nn.Module, temperature: float = 1.0) -> None:
-    """Make a model ready for `scores`, whose logprobs and entropies are those at `temperature`."""
+    """Make a model ready for `scores`, whose logprobs and entropies are those at `temperature`.
+
+    They are the same in training mode as in evaluation mode, since dropout is switched off.
+    """
     set_temperature(model, temperature)
     whole = unwrap_policy(model)
+    disable_dropout(whole)
     use_fast_linear(whole)
     if reason := packing.prepare_packing(whole):
         log.info("rows_not_packed", model=type(whole).__name__, reason=reason)

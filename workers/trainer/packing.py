@@ -28,6 +28,8 @@ from transformers import (
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from workers.trainer.dropout import has_dropout
+
 IMPLEMENTATION = "rftweb_packed"
 PLAIN = "sdpa"  # the attention that a model must use to be packed
 # Settings by which some models change logits between their head and the softmax.
@@ -174,8 +176,7 @@ def why_not_packable(model: PreTrainedModel) -> str:
         return "it uses sliding-window attention"
     if any(getattr(config, name, None) is not None for name in SCALED_HEADS):
         return "it scales its logits"
-    dropouts = (module for module in model.modules() if isinstance(module, torch.nn.Dropout))
-    if getattr(config, "attention_dropout", 0) or any(module.p for module in dropouts):
+    if has_dropout(model):
         return "it has dropout"
     return ""
 

@@ -69,10 +69,9 @@ class RunTrainer(ABC, Generic[Item]):
         self.host = self._host()
         self.taken_at = self.turned_at = self.used_at = time.monotonic()
         self.waited = self.idle_since = self.cause_at = 0.0
-        self.idle, self.first_open = (
-            False,
-            metrics.first_open(run) if run.step else 0,
-        )  # first of the groups that close from now on
+        self.idle = False
+        # First of the groups that close after the last step, and after the one being committed.
+        self.first_open = self.next_open = metrics.first_open(run) if run.step else 0
         self.began = (
             time.monotonic(),
             time.process_time(),
@@ -154,10 +153,13 @@ class RunTrainer(ABC, Generic[Item]):
         A change of the configuration since the step was planned does not affect it.
         """
         is_due = step.number % self.run.settings.checkpoints.every == 0
-        knobs = Knobs.recorded(step.knobs)
+        knobs = self._knobs(step)
         rows = self._rows(batch)
         saves = is_asked or is_due
         return self.host.update(rows, step.skipped, saves, knobs, is_unwanted=self._is_unwanted)
+
+    def _knobs(self, step: TrainStep) -> Knobs:
+        return Knobs.recorded(step.knobs)
 
     def _is_unwanted(self) -> bool:
         """Tell whether this worker was asked to stop, or the run was stopped, meanwhile."""
@@ -246,6 +248,7 @@ class RunTrainer(ABC, Generic[Item]):
                 reward=values.get("reward_mean"),
                 skipped=report.skipped,
             )
+        self.first_open = self.next_open  # not before: the transaction may have been repeated
         self.turned_at = time.monotonic()
         self.waited = 0.0
         self.idle = False
@@ -514,11 +517,10 @@ class ExperienceRunTrainer(RunTrainer[Experience]):
         self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float
     ) -> dict[str, float]:
         starved = {f"starved_{stage}": waited for stage, waited in self.starved.items()}
-        since = self.first_open
-        self.first_open = metrics.first_open(run)
+        self.next_open = metrics.first_open(run)
         return {
             **metrics.compute_batch_metrics(run, step, batch),
-            **metrics.of_time(run, batch, seconds, self.waited, since),
+            **metrics.of_time(run, batch, seconds, self.waited, self.first_open),
             **starved,
         }
 

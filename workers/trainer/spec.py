@@ -152,7 +152,8 @@ class Knobs:
     """Settings that may change at every step (apps.runs.changing.UPDATES).
 
     All other settings are fixed for the life of a host. If `kl_target` (nats per token) is set, the
-    coefficient begins at `kl_coefficient` and follows the measured KL.
+    coefficient begins at `kl_coefficient` and follows the measured KL. `width` is the most tokens
+    that a completion may have.
     """
 
     learning_rate: float
@@ -160,16 +161,21 @@ class Knobs:
     kl_coefficient: float = 0.0
     kl_target: float | None = None
     kl_horizon: float = 10_000
+    width: int | None = None
 
     @classmethod
     def recorded(cls, knobs: Mapping[str, Any]) -> "Knobs":
-        """Return a step's recorded knobs, by dotted field. Raises KeyError if one is missing."""
+        """Return a step's recorded knobs, by dotted field. Raises KeyError if one is missing.
+
+        Steps of older releases have no width; theirs is the specification's.
+        """
         return cls(
             learning_rate=knobs["optimizer.learning_rate"],
             temperature=knobs["sampling.temperature"],
             kl_coefficient=knobs["algorithm.kl.coefficient"],
             kl_target=knobs["algorithm.kl.target"],
             kl_horizon=knobs["algorithm.kl.horizon"],
+            width=knobs.get("sampling.max_tokens"),
         )
 
 

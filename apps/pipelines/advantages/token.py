@@ -42,9 +42,14 @@ def gae(
     returns = []
     for row, row_mask, estimate in zip(rewards, mask, critic, strict=True):
         counted = row_mask if skip_masked else [1] * len(row)
-        raw.append(_gae_row(check_rewards(row), counted, check_rewards(estimate), gamma, lam))
+        raw.append(_gae_row(_checked(row), counted, _checked(estimate), gamma, lam))
         returns.append([a + v for a, v in zip(raw[-1], estimate, strict=True)])
     return (_whitened(raw, mask) if whiten else raw), returns
+
+
+def _checked(row: Sequence[float]) -> list[float]:
+    """Return the row's numbers as floats; a rollout that a person wrote alone has none."""
+    return check_rewards(row) if row else []
 
 
 def _gae_row(
@@ -74,8 +79,7 @@ def discounted(
     without spread is 0 throughout.
     """
     returns = [
-        _gae_row(check_rewards(row), [1] * len(row), [0.0] * len(row), gamma, 1.0)
-        for row in rewards
+        _gae_row(_checked(row), [1] * len(row), [0.0] * len(row), gamma, 1.0) for row in rewards
     ]
     return _masked(_whitened(returns, mask), mask), returns
 

@@ -3,7 +3,8 @@
 What they do is written at the function of the same name in `apps.pipelines.advantages`.
 
 `min_rewards` is how many rollouts of a group must have a reward; `over_batch` says that a number
-depends on the whole step, so it is known only when the step's batch is fixed.
+depends on the whole step, so it is known only when the step's batch is fixed. `compares_late` says
+that rollouts are compared with their group only then, thus with those that are learned from.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -28,6 +29,10 @@ class AdvantageSection(Section):
     @property
     def over_batch(self) -> bool:
         return False
+
+    @property
+    def compares_late(self) -> bool:
+        return self.over_batch
 
 
 class Scaled(AdvantageSection):
@@ -100,6 +105,10 @@ class GDPO(AdvantageSection):
     @property
     def over_batch(self) -> bool:
         return self.whiten
+
+    @property
+    def compares_late(self) -> bool:
+        return False
 
 
 class RLOO(AdvantageSection):
@@ -193,7 +202,12 @@ class JensenShannon(Alone):
     name: Literal["jensen_shannon"] = Field(
         "jensen_shannon", description="Distance to a mixture of the teacher and the policy."
     )
-    weight: Share = Field(0.5, description="The teacher's share of the mixture.")
+    weight: Share = Field(
+        0.5,
+        description=(
+            "The teacher's share of the mixture. Near 0 as the forward KL, near 1 as the reverse."
+        ),
+    )
     coefficient: Positive = Field(1.0, le=1000, description="Weight of the teacher's advantage.")
     temperature: Positive = Field(
         1.0, le=1000, description="Temperature that divides both logprobs."

@@ -26,7 +26,7 @@ SAMPLING_FIELDS = (
 
 def refusals_of_algorithm(plan: RunConfig) -> Refusals:
     """Yield the settings that cannot be combined, by dotted field."""
-    for rule in (_reference, _kl, _experts, _losses, _advantages, _lessons, _length):
+    for rule in (_reference, _kl, _experts, _losses, _advantages, _lessons, _ignored, _length):
         yield from rule(plan)
 
 
@@ -230,6 +230,43 @@ def _lessons(plan: RunConfig) -> Refusals:
                     "groups: remove it"
                 ),
             )
+
+
+def _ignored(plan: RunConfig) -> Refusals:
+    """Yield parts that the algorithm does not read, or that have no effect on their own."""
+    algorithm = plan.algorithm
+    loss = algorithm.loss
+    if algorithm.learns_from_lessons and algorithm.entropy.coefficient:
+        yield (
+            "algorithm.entropy.coefficient",
+            (
+                f"does not apply to `{algorithm.name}`: the bonus is for tokens that the policy "
+                "sampled; set it to 0"
+            ),
+        )
+    if algorithm.name in ("dpo", "kto", "reward_model"):
+        if algorithm.aggregation != "seq-mean-token-sum":
+            yield (
+                "algorithm.aggregation",
+                (
+                    f"is `{algorithm.aggregation}`, but `{algorithm.name}` compares whole replies: "
+                    "set it to seq-mean-token-sum"
+                ),
+            )
+        if algorithm.reset_optimizer:
+            yield (
+                "algorithm.reset_optimizer",
+                f"does not apply to `{algorithm.name}`: set it to false",
+            )
+    if loss.name == "rec" and (loss.regularizer == "none") != (not loss.regularizer_coefficient):
+        yield (
+            "algorithm.loss.regularizer_coefficient",
+            (
+                "is 0, so the regularizer has no effect: set it above 0, or `regularizer: none`"
+                if loss.regularizer != "none"
+                else "weights no regularizer: choose k2 or forward-kl, or set it to 0"
+            ),
+        )
 
 
 def _length(plan: RunConfig) -> Refusals:

@@ -58,10 +58,7 @@ def ppo(
     if a < 0 and dual_clip is not None:
         value = min(value, -a * dual_clip)
     if sequence_mask is not None and a < 0:
-        away = [
-            0.0 if policy_gradient_fallback else b - h
-            for b, h in zip(row.behaviour, row.held, strict=True)
-        ]
+        away = [b - h for b, h in zip(row.behaviour, row.held, strict=True)]
         if sum(away) / len(away) > sequence_mask:
             return 0.0
     return value

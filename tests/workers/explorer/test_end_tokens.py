@@ -13,6 +13,7 @@ from apps.policies.manifest import read_manifest, seal_folder
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout
 from workers.explorer.chat_tokenizer import ChatTokenizer
+from workers.trainer.lessons.tokenization import LessonTokenizer
 
 LLAMA = (
     "{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n{{ m['content']"
@@ -122,6 +123,25 @@ def test_invalid_end_tokens_are_ignored(tmp_path):
     )
     assert declared_end_tokens(tmp_path) == [99999, 7]
     assert 99999 not in ChatTokenizer(tmp_path).stop_token_ids
+
+
+def test_lessons_end_with_the_token_that_ends_a_turn(tmp_path):
+    declared = {"generation_config.json": ["<eos>", "<end_of_turn>"]}
+    folder = folder_of(tmp_path, GEMMA, GEMMA_MARKS, "<eos>", declared)
+    lesson_tokenizer = LessonTokenizer(folder)
+
+    end = lesson_tokenizer.answer("yes")[-1]
+
+    assert end == lesson_tokenizer.tokenizer.convert_tokens_to_ids("<end_of_turn>")
+    assert end == ChatTokenizer(folder).stop_token_ids[0]
+
+
+def test_texts_for_a_reward_model_end_as_it_reads_them(tmp_path):
+    declared = {"generation_config.json": ["<eos>", "<end_of_turn>"]}
+    folder = folder_of(tmp_path, GEMMA, GEMMA_MARKS, "<eos>", declared)
+    lesson_tokenizer = LessonTokenizer(folder, scores=True)
+
+    assert lesson_tokenizer.answer("yes")[-1] == lesson_tokenizer.tokenizer.eos_token_id
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,10 +5,12 @@ import io
 import json
 import shutil
 import zipfile
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from django.urls import reverse
 from gguf import GGUFReader
 
@@ -16,6 +18,7 @@ from apps.accounts.models import AuditEntry
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.runs.models import ExportJob, WeightVersion
+from apps.runs.models.orders import OrderOver
 from tests.workers.exporting.fake_hub import GOOD, serving
 from tests.workers.exporting.tiny_models import byte_level, sealed
 from workers.export_jobs import runner
@@ -106,6 +109,34 @@ def test_gguf_export_reports_its_progress(version, alice):
     shutil.rmtree(place.parent)
     order = filled(order)
     assert order.bytes == pytest.approx(expected, rel=0.3)
+
+
+def test_worker_that_lost_its_order_leaves_the_files_of_its_successor(version, alice, settings):
+    order = ExportJob.place("export", version, alice)
+    suspended = ExportJob.objects.claim("first", settings.LEASE_SECONDS)
+    ExportJob.objects.update(lease_until=Now() - timedelta(seconds=1))
+    runner._run(ExportJob.objects.claim("second", settings.LEASE_SECONDS))
+    order.refresh_from_db()
+    names = {path.name for path in order.path.iterdir()}
+
+    with pytest.raises(OrderOver):
+        runner._run(suspended)
+
+    assert "model.safetensors" in names
+    assert {path.name for path in order.path.iterdir()} == names
+
+
+def test_next_attempt_removes_the_files_of_one_that_died(version, alice, settings):
+    order = ExportJob.place("export", version, alice)
+    died = ExportJob.objects.claim("first", settings.LEASE_SECONDS)
+    remains = runner.folder_of_export(died) / "model.safetensors"
+    remains.parent.mkdir(parents=True)
+    remains.write_bytes(b"half")
+    ExportJob.objects.update(lease_until=Now() - timedelta(seconds=1))
+
+    order = filled(order)
+
+    assert order.has_folder and not remains.exists()
 
 
 def test_policy_that_gguf_does_not_support_is_refused_in_the_form_and_leaves_no_files(

@@ -22,9 +22,9 @@ from tests.workers.exporting.tiny_models import (
     sealed,
     sentencepiece,
 )
-from workers.exporting import gguf_file
+from workers.exporting import gguf_writing
 from workers.exporting.architectures import Model, size_label
-from workers.exporting.gguf_file import GgufDescription, write_gguf
+from workers.exporting.gguf_writing import GgufDescription, write_gguf
 from workers.exporting.vocabulary import read_vocabulary
 
 IDS = [1, 40, 50, 60, 70, 80, 90, 100, 44, 45, 2, 10, 120, 200, 7]
@@ -116,20 +116,24 @@ def test_llama_3_rope_factors_match_transformers(tmp_path):
 def test_converting_large_matrices_in_bands_gives_the_same_bytes(tmp_path, monkeypatch):
     _, path = written(tmp_path, "llama", form="gguf-q8_0")
     whole = path.read_bytes()
-    monkeypatch.setattr(gguf_file, "BAND", 100)
+    monkeypatch.setattr(gguf_writing, "BAND", 100)
     assert write_gguf(tmp_path / "policy", path.parent, "gguf-q8_0", TOLD).read_bytes() == whole
 
 
 def test_number_too_large_for_f16_is_refused_with_its_tensor_name(tmp_path):
-    placed = gguf_file.GgufTensor(
-        None, "model.layers.0.mlp.up_proj.weight", "x", (96, 64), gguf_file.GGMLQuantizationType.F16
+    placed = gguf_writing.GgufTensor(
+        None,
+        "model.layers.0.mlp.up_proj.weight",
+        "x",
+        (96, 64),
+        gguf_writing.GGMLQuantizationType.F16,
     )
     values = torch.zeros(96, 64, dtype=torch.bfloat16)
     values[3, 4] = 70000.0
     with pytest.raises(
         NotAsGguf, match=r"up_proj\.weight contains the value 70144; the maximum of F16 is 65504"
     ):
-        gguf_file._converted(values, placed)
+        gguf_writing._converted(values, placed)
 
 
 def test_size_labels():

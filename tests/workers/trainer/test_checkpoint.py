@@ -49,6 +49,19 @@ def test_resuming_after_a_skipped_update_is_exact(spec, started, tmp_path):
     assert run(started(plan, checkpoint.checkpoint_folder(plan.output, 3)), range(4, 6)) == straight
 
 
+def test_checkpoint_keeps_the_scale_of_a_float16_loss(spec, started):
+    plan = spec()
+    host = train(started(plan), [1])
+    host.rest()
+    host.built.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+
+    host.save()
+
+    sealed = checkpoint.checkpoint_folder(plan.output, 1)
+    checkpoint.verify_checkpoint(sealed)
+    assert torch.load(sealed / checkpoint.SCALER, weights_only=True)["scale"] == 8.0
+
+
 def test_last_two_checkpoints_are_kept(spec, started):
     plan = spec()
     train(started(plan), range(1, 5), save_after={1, 2, 3, 4})

@@ -46,11 +46,10 @@ def test_changed_options_apply_from_the_next_update(tiny_run, new_loop):
     one_step(loop, run)
     assert curve(run, "learning_rate") == pytest.approx([1e-3, 1e-3, 3e-4])
     assert curve(run, "kl_coefficient") == pytest.approx([0.1, 0.1, 0.7])
-    assert [step.knobs["sampling.temperature"] for step in run.steps.order_by("number")] == [
-        1.0,
-        1.0,
-        0.6,
-    ]
+    steps = run.steps.order_by("number")
+    assert [step.knobs["sampling.temperature"] for step in steps] == [1.0, 1.0, 0.6]
+    width = run.settings.sampling.max_tokens
+    assert [step.knobs["sampling.max_tokens"] for step in steps] == [width] * 3
 
 
 @pytest.mark.parametrize("every", profiles.nightly_but((2, 100), kept=(2,)))
@@ -103,6 +102,19 @@ def test_changed_options_have_the_same_effect_as_initial_ones(spec, started, tmp
         plain.update(rows(step))
     assert digest(tuned) == digest(built)
     assert digest(plain) != digest(built)
+
+
+def test_sums_over_tokens_are_divided_by_the_width_that_was_recorded_with_the_step(
+    spec, started, tmp_path
+):
+    objective = Objective(aggregation="seq-mean-token-sum-norm")
+    plan = spec(objective=objective, max_completion_length=32, output=tmp_path / "a")
+    built = started(plan)
+    tuned = started(replace(plan, max_completion_length=64, output=tmp_path / "b"))
+    for step in (1, 2):
+        built.update(rows(step))
+        tuned.update(rows(step), knobs=replace(plan.knobs, width=32))
+    assert digest(tuned) == digest(built)
 
 
 def test_changed_kl_coefficient_resets_the_adaptive_coefficient(spec):

@@ -21,7 +21,7 @@ from workers.engines.live_policy import LivePolicy
 from workers.engines.transformers_loop import TransformersEngine
 from workers.explorer import chats
 from workers.explorer.loop import ExplorerLoop
-from workers.policies.average import NotAlike, average_weights
+from workers.policies.averaging import NotAlike, average_weights
 from workers.policies.bringing_in import NotAPolicy, adopt_model
 from workers.policies.tiny import build_tiny
 from workers.trainer import checkpoint

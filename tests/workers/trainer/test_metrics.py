@@ -91,6 +91,16 @@ def test_first_open_is_the_oldest_open_group_or_else_the_newest_group(run):
     assert metrics.first_open(run) == opened[0].pk
 
 
+def test_a_repeated_commit_counts_the_groups_of_the_first_attempt(fed):
+    trainer = ExperienceRunTrainer(fed, fence=0)
+    batch = list(Experience.objects.filter(run=fed).select_related("rollout"))
+    step = TrainStep(run=fed, number=1, version=0)
+
+    first, again = (trainer._metrics(fed, step, batch, 2.0) for _ in range(2))
+
+    assert first["judged_per_s"] == again["judged_per_s"] > 0
+
+
 def test_machine_rewards_are_reported_by_source_with_their_weights(run):
     """Scorers of weight 0 and predictions of a rater model do not count as machine rewards."""
     feed(run, groups=2)

@@ -16,7 +16,8 @@ from apps.pipelines.advantages.token import discounted, gae, over_tokens, per_to
 from workers.algorithms.cases import names
 from workers.algorithms.cases.losses import Inputs, tensor
 from workers.algorithms.cases.names import Unsupported
-from workers.algorithms.distillation import jensen_shannon, towards_teacher
+from workers.algorithms.distillation import towards_teacher
+from workers.algorithms.masking import zeroed
 
 RESPONSE_TOKENS = 3
 Task = list[list[dict[str, Any]]]  # the steps of each of its runs
@@ -286,7 +287,7 @@ def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
     student, teacher, mask = (
         tensor(inputs[name]) for name in ("old_logprob", "ref_logprob", "action_mask")
     )
-    function = towards_teacher if fn == "on_policy_distill" else jensen_shannon
+    function = towards_teacher if fn == "on_policy_distill" else less_divergence
     advantages = function(student, teacher, mask, **options)
     costs = -function(student, teacher, mask, **options | {"coefficient": 1.0}).sum(1)
     what = "kl" if fn == "on_policy_distill" else "jsd"
@@ -296,6 +297,31 @@ def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
         "advantages/mean": advantages.sum(1).mean().item(),
     }
     return {"advantages": advantages.tolist(), "metrics": metrics}
+
+
+def less_divergence(
+    student: torch.Tensor,
+    teacher: torch.Tensor,
+    mask: torch.Tensor,
+    *,
+    weight: float = 0.5,
+    coefficient: float = 1.0,
+    temperature: float = 1.0,
+) -> torch.Tensor:
+    """Return −coefficient · [w (t − m) + (1 − w) (s − m)] per token, the reference's advantage.
+
+    It is the divergence at the sampled token, and is positive wherever student and teacher differ.
+    So its policy gradient makes such tokens more likely and the divergence larger. Ours is another:
+    `workers.algorithms.distillation.jensen_shannon`.
+    """
+    s = zeroed(student / temperature, mask)
+    t = zeroed(teacher / temperature, mask)
+    if weight <= 0:
+        return coefficient * (t - s)
+    if weight >= 1:
+        return coefficient * (s - t)
+    middle = torch.logaddexp(t + math.log(weight), s + math.log(1 - weight))
+    return zeroed(-coefficient * (weight * (t - middle) + (1 - weight) * (s - middle)), mask)
 
 
 def priority(fn: str, arguments: dict[str, Any], inputs: Inputs) -> list[Any]:

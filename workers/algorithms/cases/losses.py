@@ -4,7 +4,7 @@ This module contains only what is specific to the reference's way of reporting.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -66,6 +66,9 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
         loss, metrics = one_pair(arguments, tokens)
     else:
         chosen = names.loss(fn, arguments)
+        if chosen.options.get("policy_gradient_fallback"):
+            # The reference then takes the policy for the one that sampled, also in its mask.
+            tokens = replace(tokens, behaviour=tokens.policy.detach())
         token_loss = chosen(tokens)
         loss = aggregate(
             token_loss.values,

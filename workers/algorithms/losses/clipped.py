@@ -35,7 +35,8 @@ def ppo(
         metrics["dual_clipped"] = ((advantages < 0) & (values > bound)).to(values.dtype)
         values = torch.where(advantages < 0, torch.minimum(bound, values), values)
     if sequence_mask is not None:
-        metrics["sequence_kl"] = row_mean(-moved.detach(), tokens.mask)
+        # The distance to the weights that sampled, also where the loss treats samples as fresh.
+        metrics["sequence_kl"] = row_mean(-log_ratio(tokens, LIMIT).detach(), tokens.mask)
         dropped = (advantages < 0) & (metrics["sequence_kl"] > sequence_mask)
         metrics["dropped"] = dropped.to(values.dtype)
         values = values.masked_fill(dropped, 0.0)

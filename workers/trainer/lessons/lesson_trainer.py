@@ -35,6 +35,7 @@ from workers.algorithms.tokens import RowLoss
 from workers.trainer import checkpoint, forward, lora, reference, tuning
 from workers.trainer.batch_queue import BatchSource
 from workers.trainer.buffer_grpo_trainer import StepGuard, common_arguments
+from workers.trainer.dropout import disable_dropout
 from workers.trainer.lessons import objective, rows
 from workers.trainer.ranked import Batch, RankedTrainer
 from workers.trainer.ranks import ALONE, Ranks
@@ -89,6 +90,18 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def scores_texts(self) -> bool:
         return self.loss.name == REWARD_MODEL
 
+    @property
+    def pad_id(self) -> int:
+        """Return the token that fills rows.
+
+        A reward model finds the ends of texts by it. Anything else reads masks, so any token will
+        do: many tokenizers (Llama 3, Mistral) have none for padding.
+        """
+        if self.scores_texts:
+            padding: int = forward.unwrap_policy(self.model).config.pad_token_id
+            return padding
+        return self.processing_class.pad_token_id or 0
+
     # -- one step
 
     def get_batch_samples(
@@ -101,7 +114,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         self.batch = self.batch_queue.get()
         self.take_cores()
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, self.batch.knobs.learning_rate)
-        pad = self.processing_class.pad_token_id
+        pad = self.pad_id
         micro = self.spec.micro_batch_rows
         parts = [
             rows.tensors(some, pad) for some in rows.cut(self._rank_lessons(self.batch.rows), micro)
@@ -154,7 +167,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
         )
 
     def _scored(self, model: torch.nn.Module, inputs: dict[str, Any]) -> RowLoss:
-        ids, attention = rows.join_prompt_and_completion(inputs, self.processing_class.pad_token_id)
+        ids, attention = rows.join_prompt_and_completion(inputs, self.pad_id)
         scores = model(input_ids=ids, attention_mask=attention).logits[:, 0].float()
         return objective.bradley_terry(scores, inputs["margins"])
 
@@ -162,9 +175,11 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
     def _baseline(self) -> torch.Tensor:
         """Return KTO's z of the whole step, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
-        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows))
+        config = forward.unwrap_policy(self.model).config.get_text_config()
+        context = getattr(config, "max_position_embeddings", None)
+        mismatched = self._rank_lessons(rows.mismatched(self.batch.rows, context))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
-            part = self._on_device(rows.tensors(some, self.processing_class.pad_token_id))
+            part = self._on_device(rows.tensors(some, self.pad_id))
             with self.accelerator.autocast():
                 policy, _ = forward.score(self.model, part)
             tokens = objective.build_lesson_tokens(
@@ -233,6 +248,7 @@ def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:
         scorer: torch.nn.Module = AutoModelForSequenceClassification.from_pretrained(
             spec.policy, **how
         )
+        disable_dropout(scorer)
         return scorer
     model = AutoModelForCausalLM.from_pretrained(spec.policy, **how)
     forward.prepare_scoring(model)

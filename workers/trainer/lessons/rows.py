@@ -99,19 +99,25 @@ def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
     return {**inputs, "margins": torch.tensor(margins, dtype=torch.float32)}
 
 
-def mismatched(lessons: Sequence[Lesson]) -> list[JudgedAnswer]:
+def mismatched(lessons: Sequence[Lesson], context: int | None = None) -> list[JudgedAnswer]:
     """Return every prompt with the next lesson's answer, and the last one with the first answer.
 
     KTO estimates from them how far the policy has moved in general. Only judged answers count.
+    Answers are cut to the model's `context`, which a long prompt and another's long answer exceed
+    together.
     """
     judged = [lesson for lesson in lessons if isinstance(lesson, JudgedAnswer)]
     answers = [lesson.answer for lesson in judged]
     return [
-        replace(
-            lesson, answer=build_lesson_row(lesson.answer.prompt_ids, next_answer.completion_ids)
-        )
+        replace(lesson, answer=_mismatched_row(lesson.answer, next_answer, context))
         for lesson, next_answer in zip(judged, answers[1:] + answers[:1], strict=True)
     ]
+
+
+def _mismatched_row(own: Row, other: Row, context: int | None) -> Row:
+    """Return the prompt of `own` with the answer of `other`, as far as the context has room."""
+    room = None if context is None else max(1, context - len(own.prompt_ids))
+    return build_lesson_row(own.prompt_ids, other.completion_ids[:room])
 
 
 def join_prompt_and_completion(

@@ -16,7 +16,7 @@ from workers.trainer.lessons import rows
 from workers.trainer.lessons.host import LessonHost
 from workers.trainer.lessons.tokenization import LessonTokenizer
 from workers.trainer.run_trainer import RunTrainer
-from workers.trainer.spec import Experts, Objective, TrainerSpec
+from workers.trainer.spec import Experts, Knobs, Objective, TrainerSpec
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +44,9 @@ class LessonRunTrainer(RunTrainer[Lesson]):
             digest=self.snapshot.digest,
         )
         self.lesson_tokenizer = LessonTokenizer(
-            self.run.policy.folder, self.run.policy.context_tokens
+            self.run.policy.folder,
+            self.run.policy.context_tokens,
+            scores=self.run.settings.algorithm.name == "reward_model",
         )
         super().open()
 
@@ -64,6 +66,10 @@ class LessonRunTrainer(RunTrainer[Lesson]):
 
     def _rows(self, batch: Sequence[Lesson]) -> Sequence[Row | rows.Lesson]:
         return self.lesson_tokenizer.batch(batch)
+
+    def _knobs(self, step: TrainStep) -> Knobs:
+        """Return the step's knobs at temperature 1, since nobody sampled the lessons."""
+        return replace(super()._knobs(step), temperature=1.0)
 
     def _metrics(
         self, run: Run, step: TrainStep, batch: Sequence[Lesson], seconds: float
@@ -88,4 +94,5 @@ def imitating(spec: TrainerSpec) -> TrainerSpec:
     everything = Experts(
         rows=spec.rows_per_step, mu=1.0, loss=plan.loss, aggregation=plan.aggregation
     )
-    return replace(spec, objective=replace(plan, loss=Objective().loss, experts=everything))
+    objective = replace(plan, loss=Objective().loss, experts=everything)
+    return replace(spec, objective=objective, temperature=1.0)

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer
-
 from apps.feedback.models import Demonstration, Lesson, Preference, Thumb
 from apps.rollouts.payload import Tokens
 from apps.tasksets.messages import list_pictures
-from workers.chat_encoder import ChatEncoder
+from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.trainer.collate import Row
 from workers.trainer.lessons import rows
 
@@ -23,12 +21,18 @@ class ShowsPicture(ValueError):
 
 
 class LessonTokenizer:
-    """Tokenizer and chat template of a policy; `context`: its longest text, 0 if unknown."""
+    """Tokenizer and chat template of a policy; `context`: its longest text, 0 if unknown.
 
-    def __init__(self, policy: Path | str, context: int = 0) -> None:
-        self.tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
-        self.encoder = ChatEncoder(self.tokenizer)
+    `scores`: whether the texts are for a reward model, which reads them as
+    `workers.reward_models` encodes them. All others are encoded as rollouts are.
+    """
+
+    def __init__(self, policy: Path | str, context: int = 0, scores: bool = False) -> None:
+        self.chat_tokenizer = ChatTokenizer(Path(policy))
+        self.tokenizer = self.chat_tokenizer.tokenizer
+        self.encoder = self.chat_tokenizer.encoder
         self.context = context
+        self.scores = scores
 
     def prompt(self, messages: list[dict[str, Any]]) -> list[int]:
         """Tokenize messages as a prompt that is ready to be answered. Raises ShowsPicture."""
@@ -36,11 +40,19 @@ class LessonTokenizer:
             raise ShowsPicture(
                 "a lesson contains an image, but lessons must be text: exclude its taskset"
             )
-        return self.encoder.prompt_ids(messages)
+        if self.scores:
+            return self.encoder.prompt_ids(messages)
+        return list(self.chat_tokenizer.prompt_ids(messages))
 
     def answer(self, text: str) -> list[int]:
-        """Tokenize a complete answer, with its end token."""
-        return [*self.encoder.answer_ids(text), self.tokenizer.eos_token_id]
+        """Tokenize a complete answer, with the token that ends it.
+
+        It is the one with which the chat template ends a turn, which may not be the tokenizer's own
+        end token (Gemma, Phi-3).
+        """
+        if self.scores:
+            return [*self.encoder.answer_ids(text), self.tokenizer.eos_token_id]
+        return [*self.encoder.answer_ids(text), *self.chat_tokenizer.stop_token_ids[:1]]
 
     def batch(self, lessons: Sequence[Lesson]) -> list[Row | rows.Pair | rows.JudgedAnswer]:
         """Return each lesson in the form its loss reads. Raises TooLong."""

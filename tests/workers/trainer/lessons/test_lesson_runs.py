@@ -87,6 +87,13 @@ def test_metrics_are_recorded_and_the_loss_falls(name, lesson_run, new_loop):
     assert sum(losses[3:]) < sum(losses[:3])
 
 
+def test_demonstrations_are_learned_at_temperature_1(lesson_run, new_loop):
+    usual = lesson_run("sft")
+    sharper = lesson_run("sft", sampling={"temperature": 0.5})
+    prints = [fingerprint(train_to_the_end(new_loop(), run)) for run in (usual, sharper)]
+    assert prints[0] == prints[1]
+
+
 @pytest.mark.parametrize("name", profiles.nightly_but(SOURCES, kept=("dpo",)))
 def test_run_reaches_the_same_weights_after_a_crash(name, lesson_run, new_loop, monkeypatch):
     whole = fingerprint(train_to_the_end(new_loop(), lesson_run(name)))

@@ -71,6 +71,14 @@ def test_each_answer_is_combined_with_another_prompt_once(lessons):
     assert [m.answer.completion_ids for m in mixed] == told[1:] + told[:1]
 
 
+def test_answer_to_another_prompt_is_cut_to_the_context():
+    long_prompt = rows.JudgedAnswer(rows.build_lesson_row([3] * 9, [4]), True)
+    long_answer = rows.JudgedAnswer(rows.build_lesson_row([3], [4] * 9), True)
+    first, second = rows.mismatched([long_prompt, long_answer], context=10)
+    assert (len(first.answer.prompt_ids), len(first.answer.completion_ids)) == (9, 1)
+    assert (len(second.answer.prompt_ids), len(second.answer.completion_ids)) == (1, 1)
+
+
 @given(pairs)
 def test_joined_text_is_prompt_and_answer_without_padding_between(lessons):
     batch = rows.tensors(lessons, pad_id=0)
