@@ -3,6 +3,8 @@
 import os
 import sys
 
+from rftweb.environment import setting_errors_end_the_process
+
 INTERRUPTED = 130  # as a shell says of a program that Ctrl-C ended
 
 
@@ -13,7 +15,8 @@ def main() -> None:
     from django.db import OperationalError
 
     try:
-        execute_from_command_line(sys.argv)
+        with setting_errors_end_the_process():
+            execute_from_command_line(sys.argv)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except OperationalError as error:

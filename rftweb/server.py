@@ -5,12 +5,14 @@ allows.
 """
 
 import argparse
+import importlib
 import resource
 from collections.abc import Sequence
 from typing import TypedDict
 
 import uvicorn
 
+from rftweb.environment import setting_errors_end_the_process
 from rftweb.number_arguments import PORTS, whole_number
 
 APPLICATION = "rftweb.asgi:application"
@@ -55,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="whether this process is listed among the workers",
     )
     options = parser.parse_args(arguments)
+    with setting_errors_end_the_process():
+        importlib.import_module("rftweb.settings")
     raise_file_limit()
     uvicorn.run(
         APPLICATION,

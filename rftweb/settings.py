@@ -18,10 +18,10 @@ VAR = Path(environment.text("RFTWEB_VAR", str(places.default_data_folder()))).re
 
 DEBUG = environment.read_flag("RFTWEB_DEBUG", False)
 SECRET_KEY = environment.secret_key(VAR, DEBUG)
-ALLOWED_HOSTS = environment.read_names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
+ALLOWED_HOSTS = environment.host_names("RFTWEB_HOSTS", "localhost,127.0.0.1,[::1]")
 # The public URL of this installation, for links in e-mails and webhooks; empty omits the links.
 SITE_ADDRESS = environment.web_address("RFTWEB_ADDRESS")
-CSRF_TRUSTED_ORIGINS = environment.read_names("RFTWEB_ORIGINS")
+CSRF_TRUSTED_ORIGINS = environment.site_origins("RFTWEB_ORIGINS")
 HTTPS = environment.read_flag("RFTWEB_HTTPS", False)
 # Whether administrators must set up a second factor before they may do anything else.
 REQUIRE_MFA_FOR_STAFF = environment.read_flag("RFTWEB_REQUIRE_MFA_FOR_STAFF", False)
@@ -122,10 +122,14 @@ HUB_TOKEN = environment.text("RFTWEB_HUB_TOKEN")
 HUB_ENDPOINT = environment.web_address("HF_ENDPOINT")
 
 # The OpenTelemetry collector's base URL for `manage.py traces`. Empty: none.
-TRACES_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACES_ENDPOINT = environment.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 
-DATABASE_URL = environment.text("DATABASE_URL")
-REDIS_URL = environment.text("REDIS_URL")
+DATABASE_URL = environment.service_url(
+    "DATABASE_URL", ("postgresql", "postgres"), "postgresql://user:password@host/name"
+)
+REDIS_URL = environment.service_url(
+    "REDIS_URL", ("redis", "rediss", "unix"), "redis://:password@host:6379/0"
+)
 if not (DATABASE_URL and REDIS_URL):
     from rftweb import embedded
 
@@ -467,7 +471,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 # E-mail, for alerts, invitations and password resets; without a server none is sent, and pages say
 # so.
-EMAIL_HOST = environment.text("RFTWEB_EMAIL_HOST")
+EMAIL_HOST = environment.host_name("RFTWEB_EMAIL_HOST")
 EMAIL_SECURITY = environment.choice(
     "RFTWEB_EMAIL_SECURITY", "starttls", ("starttls", "tls", "none")
 )
@@ -478,7 +482,7 @@ EMAIL_PORT = environment.read_number_setting(
 )
 EMAIL_HOST_USER = environment.text("RFTWEB_EMAIL_USER")
 EMAIL_HOST_PASSWORD = environment.text("RFTWEB_EMAIL_PASSWORD")
-DEFAULT_FROM_EMAIL = environment.text("RFTWEB_EMAIL_FROM", "rftweb@localhost")
+DEFAULT_FROM_EMAIL = environment.mail_sender("RFTWEB_EMAIL_FROM", "rftweb@localhost")
 EMAIL_TIMEOUT = 10  # seconds
 
 LANGUAGE_CODE = "en"

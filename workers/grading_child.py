@@ -56,7 +56,7 @@ def send_answers(answers: TextIO, what: object) -> None:
 
 def prepare_scorer(question: dict[str, Any]) -> None:
     """Load the scorer and what it needs for this task; its verdict reports failures."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception, SystemExit):
         find_scorer(question["scorer"]).prepare(TaskView(**question["task"]), question["options"])
 
 

@@ -6,7 +6,9 @@ from typing import Any
 import apps.alerts.channel_kind  # noqa: F401  (registers the kind)
 from apps.accounts.public_text import public_text
 from apps.alerts.messages import Message
+from apps.plugins.guarded_calls import guarded
 from apps.plugins.kinds import ALERT_CHANNEL
+from apps.plugins.loading import describe_error
 from apps.plugins.registry import REGISTRY
 
 CALL_S = 10.0
@@ -30,7 +32,7 @@ def checked_by_plugin(name: str, address: str) -> str:
     if check is None:
         return address
     try:
-        return str(check(address))
+        return str(guarded(check)(address))
     except ValueError:
         raise
     except Exception as error:  # others' code
@@ -52,7 +54,7 @@ def sent_by_plugin(name: str, message: Message, address: str, seconds: float = C
         try:
             outcome["answer"] = send(message, address)
         except BaseException as error:  # others' code
-            outcome["error"] = f"{type(error).__name__}: {public_text(error)}"
+            outcome["error"] = f"{public_text(describe_error(error))}"
 
     thread = threading.Thread(target=call, name=f"alert-channel-{name}", daemon=True)
     thread.start()

@@ -28,15 +28,22 @@ class ShownPlugin:
 def plugins(workers: Iterable[Worker]) -> list[ShownPlugin]:
     """Return all plugins, compared with what these processes had when they started."""
     versions_by_worker = {worker: worker.details.get("plugins", {}) for worker in workers}
-    installed = {entry.title: entry for entry in REGISTRY.plugins()}
+    entries = REGISTRY.plugins()
+    ready = {entry.title for entry in entries if not entry.refused}
     elsewhere = sorted(
-        {name for versions in versions_by_worker.values() for name in versions} - installed.keys()
+        {name for versions in versions_by_worker.values() for name in versions}
+        - {entry.title for entry in entries}
     )
     missing = [
         ShownPlugin(name, "", "missing", others=_describe_differing(name, "", versions_by_worker))
         for name in elsewhere
     ]
-    return [_build_row(entry, versions_by_worker) for entry in installed.values()] + missing
+    rows = [
+        # Processes report the version of the one that is ready, if two have this name.
+        _build_row(entry, {} if entry.refused and entry.title in ready else versions_by_worker)
+        for entry in entries
+    ]
+    return rows + missing
 
 
 def _build_row(entry: Entry, versions_by_worker: dict[Worker, dict[str, str]]) -> ShownPlugin:

@@ -10,6 +10,8 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from apps.plugins.guarded_calls import plugin_errors
+
 
 class PluginOptions(BaseModel):
     """Base of a plugin's options: no unknown fields."""
@@ -74,7 +76,8 @@ def is_number(value: Any) -> TypeGuard[float]:
 def validated(options: type[BaseModel], values: Mapping[str, Any]) -> Any:
     """Return the options. Raises ValidationError, for a validator that breaks, too."""
     try:
-        return options.model_validate(dict(values))
+        with plugin_errors():
+            return options.model_validate(dict(values))
     except ValidationError:
         raise
     except Exception as error:  # a validator may be anybody's code: its options are refused

@@ -14,6 +14,7 @@ from apps.plugins.contract import (
     problems_of_options,
     validated,
 )
+from apps.plugins.guarded_calls import guarded
 from apps.plugins.kinds import Kind, Refused
 
 
@@ -43,10 +44,11 @@ def kind_of_parts(
     function: str,
     arguments: tuple[str, ...],
     problems: Callable[[ModuleType], Iterator[str]] = _no_more,
+    guard: Callable[[Callable[..., Any]], Callable[..., Any]] = guarded,
 ) -> Kind:
     """Return a kind without built-in parts, whose plugins define `function(*arguments)`.
 
-    `problems` yields what else is wrong with a plugin's module.
+    `problems` yields what else is wrong with a plugin's module; `guard` wraps its function.
     """
 
     def read(module: ModuleType, plugin: str) -> Part:
@@ -61,7 +63,7 @@ def kind_of_parts(
         return Part(
             name=plugin,
             summary=(module.__doc__ or "").strip().splitlines()[0],
-            call=getattr(module, function),
+            call=guard(getattr(module, function)),
             options=getattr(module, "Options", PluginOptions),
             version=getattr(module, "VERSION", 1),
             module=module,

@@ -5,7 +5,6 @@ a process first asks; a changed plugin is seen after a restart.
 """
 
 import difflib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from apps.plugins import sources
 from apps.plugins.kinds import Kind, Refused
+from apps.plugins.loading import LoadingLock, printable
 from apps.plugins.sources import FOLDER, Source
 
 BUILT_IN = "built-in"
@@ -48,7 +48,7 @@ class Registry:
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
         self._folder: Path | None = None
-        self._lock = threading.RLock()
+        self._lock = LoadingLock()
         self._import_kinds: Callable[[], None] = _nothing
         self._forget()
 
@@ -193,20 +193,20 @@ class Registry:
                 raise Refused(f"a built-in {kind.title} has this name: rename the plugin")
             if kind and (kind.name, source.name) in self._loaded:
                 raise Refused(f"another {kind.title} plugin has this name: rename one of them")
-            module = source.load()
-            kind = self._kinds[source.kind]
-            self._loaded[source.kind, source.name] = kind.read(module, source.name)
+            self._loaded[source.kind, source.name] = self._lock.load(lambda: self._read(source))
         except Refused as refused:
             return str(refused)
-        except (Exception, SystemExit) as error:  # others' code: the plugin alone is refused
-            return f"{type(error).__name__}: {error}"
         return ""
+
+    def _read(self, source: Source) -> Any:
+        module = source.load()
+        return self._kinds[source.kind].read(module, source.name)
 
     def _in_words(self, text: str) -> str:
         """Return the text without the path of the plugins folder, which pages do not tell."""
-        if self._folder is None:
-            return text
-        return text.replace(f"{self._folder}/", "").replace(str(self._folder), FOLDER)
+        if self._folder is not None:
+            text = text.replace(f"{self._folder}/", "").replace(str(self._folder), FOLDER)
+        return printable(text)
 
 
 REGISTRY = Registry()

@@ -104,6 +104,7 @@ def plugin_files(folder: Path, files: Collection[str] = ()) -> Iterator[tuple[st
 def of_folder(folder: Path, kinds: Mapping[str, Kind]) -> Iterator[Source]:
     """Yield the plugins of a folder that is open and safe."""
     files = {kind.file: kind.name for kind in kinds.values() if kind.file}
+    names: set[str] = set()
     for name, path in plugin_files(folder, files):
         own_file = next((file for file in files if (path / file).is_file()), "")
         try:
@@ -112,6 +113,9 @@ def of_folder(folder: Path, kinds: Mapping[str, Kind]) -> Iterator[Source]:
                     "its name must start with a lowercase letter and contain only lowercase "
                     "letters, digits and _"
                 )
+            if name in names:  # Python imports the folder, which comes first, in place of the file
+                raise Refused("a folder has the same name: rename one of them")
+            names.add(name)
             if why := _why_not_safe(path):
                 raise Refused(why)
             if own_file:
@@ -119,10 +123,15 @@ def of_folder(folder: Path, kinds: Mapping[str, Kind]) -> Iterator[Source]:
             else:
                 kind = kind_of_file(path / "__init__.py" if path.is_dir() else path, kinds)
         except Refused as refused:
-            yield Source("", name, FOLDER, _refusing(str(refused)))
+            yield Source("", _printable_name(name), FOLDER, _refusing(str(refused)))
         else:
             module = f"{name}.{own_file.removesuffix('.py')}" if own_file else name
             yield Source(kind, name, FOLDER, _importing(module))
+
+
+def _printable_name(name: str) -> str:
+    """Return a file's name without the bytes that are not UTF-8, which no text can have."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _importing(name: str) -> Callable[[], ModuleType]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from apps.plugins.guarded_calls import plugin_errors
 from apps.plugins.kinds import ADVANTAGE, LOSS, RATER_MODEL, RATING_FORM
 from apps.plugins.registry import REGISTRY
 from apps.runs.config import RunConfig
@@ -50,7 +51,8 @@ def _refusals_of_options(
     field: PluginField, part: Any, options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     try:
-        part.options.model_validate(options)
+        with plugin_errors():
+            part.options.model_validate(options)
     except ValidationError as bad:
         for error in bad.errors():
             yield ".".join([field.options, *map(str, error["loc"])]), error["msg"]

@@ -59,9 +59,8 @@ def _plugins() -> dict[str, dict[str, str]]:
             log.warning(
                 "plugin_refused", plugin=plugin.title, origin=plugin.origin, why=plugin.refused
             )
-    versions = {
-        plugin.title: "refused" if plugin.refused else str(plugin.version) for plugin in plugins
-    }
+    ready = {plugin.title: str(plugin.version) for plugin in plugins if not plugin.refused}
+    versions = {plugin.title: "refused" for plugin in plugins if plugin.refused} | ready
     return {"plugins": versions} if versions else {}
 
 

@@ -53,7 +53,7 @@ def _problems_of_page(form: Form, people: People, answer: Mapping[str, Any]) -> 
     }
     problems = [] if form.in_words(dict(answer)).strip() else ["in_words() returns nothing"]
     try:
-        form.template.render(Context({"shown": context}))
+        getattr(form, "inner", form).template.render(Context({"shown": context}))
     except Exception as error:  # a template may raise whatever its tags raise
         problems.append(f"item.html cannot be drawn: {type(error).__name__}: {error}")
     return problems

@@ -1,5 +1,9 @@
 """Invalid environment variables raise an error that contains the variable's name."""
 
+import os
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,3 +78,75 @@ def test_malformed_host_and_port_is_refused_with_an_example(monkeypatch, address
     monkeypatch.setenv(NAME, address)
     with pytest.raises(ImproperlyConfigured, match="reads like trainer-1:29400"):
         environment.host_and_port(NAME)
+
+
+@pytest.mark.parametrize(
+    ("read", "right", "wrong"),
+    [
+        (environment.web_address, "https://[::1]:8000/a", ["http://[::1", "http://a:99999", "a"]),
+        (environment.host_name, "10.0.0.2", ["http://mail", "mail:25", "a b"]),
+        (environment.host_and_port, "a:1", ["a:99999"]),
+        (environment.site_origins, "https://*.a.org,http://a:8", ["a.org", "https://a/b"]),
+        (environment.read_places, "a:80, ::1, [::1]:80", ["a b", "a:99999", "a=b", "http://a"]),
+        (partial(environment.host_names, default=""), "a.org,.b.org,*", ["https://a.org", "a:80"]),
+        (partial(environment.mail_sender, default=""), "Rft <a@b.org>", ["a b", "a@"]),
+        (
+            partial(environment.service_url, schemes=("redis", "unix"), example="redis://host"),
+            "unix://:word@/run/valkey.sock?db=0",
+            ["abc", "redis://", "redis://a:99999", "http://a", "redis://[::1"],
+        ),
+        (
+            partial(environment.service_url, schemes=("postgresql",), example="postgresql://…"),
+            "postgresql://a:b@%2Frun/name",
+            ["postgresql://", "postgresql://a:b@host", "mysql://a/b"],
+        ),
+    ],
+)
+def test_value_that_cannot_be_used_later_is_refused_at_the_start(monkeypatch, read, right, wrong):
+    monkeypatch.setenv(NAME, right)
+    assert read(NAME)
+    for value in wrong:
+        monkeypatch.setenv(NAME, value)
+        with pytest.raises(environment.SettingError, match=NAME):
+            read(NAME)
+
+
+def test_number_that_no_interval_holds_is_refused_in_few_words(monkeypatch):
+    monkeypatch.setenv(NAME, "9" * 30)
+    with pytest.raises(environment.SettingError, match=f"{NAME}.*at most"):
+        environment.read_number_setting(NAME, 30)
+    monkeypatch.setenv(NAME, "x" * 10_000)
+    with pytest.raises(environment.SettingError) as refusal:
+        environment.read_number_setting(NAME, 30)
+    assert len(str(refusal.value)) < 200
+
+
+def test_empty_text_or_flag_is_the_default(monkeypatch):
+    monkeypatch.setenv(NAME, "")
+    assert environment.text(NAME, "var") == "var" and environment.read_flag(NAME, True) is True
+
+
+def test_secret_file_that_is_not_text_is_reported(monkeypatch, tmp_path):
+    (tmp_path / "secret").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "secret"))
+    with pytest.raises(environment.SettingError, match=f"{NAME}_FILE"):
+        environment.text(NAME)
+
+
+def test_data_folder_that_is_a_file_is_reported(tmp_path):
+    (tmp_path / "var").write_text("")
+    with pytest.raises(environment.SettingError, match=r"RFTWEB_VAR .*Not a directory"):
+        environment.secret_key(tmp_path / "var", debug=False)
+
+
+@pytest.mark.parametrize("command", [["manage.py", "doctor"], ["-m", "rftweb.server"]])
+def test_wrong_setting_ends_a_command_with_one_sentence(command):
+    ended = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "RFTWEB_CONNECTIONS": "many"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "RFTWEB_CONNECTIONS is 'many'; it must be a whole number\n"

@@ -7,11 +7,16 @@ from apps.pipelines import operators
 from apps.pipelines.applying import OperatorFailed, apply
 from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.operators import Sample
+from apps.pipelines.plugin_advantages import advantages_by_plugin
+from apps.plugins.guarded_calls import PluginCallFailed
 from apps.rewards import scorers
 from apps.rewards.scorers import RolloutView, TaskView
 from apps.rewards.scoring import Question, require_known_scorers
+from apps.runs.algorithms.advantages import PluginAdvantage
 from apps.runs.config import ConfigError
 from apps.runs.pipeline import OperatorChoice
+from apps.tasksets.generators import find_generator
+from apps.tasksets.sources.plugins import SourceFailed, lines_from_plugin
 from tests.plugins.sources import BROKEN, OPERATOR, SCORER
 from workers.grading import Grader
 
@@ -140,4 +145,34 @@ def test_operator_that_breaks_its_contract_fails_with_its_name(install, result, 
     )
     install(odd=f"{head}def apply(samples, options):\n    return {result}\n")
     with pytest.raises(OperatorFailed, match=f"odd: .*{why}"):
+        applied("odd", "fine")
+
+
+EXIT = "import sys\n\n\ndef {0}:\n    sys.exit('no')\n"
+
+
+def test_exit_of_a_plugin_is_an_error_like_any_other(install):
+    install(
+        leaves=judging("raise SystemExit"),
+        quits=OPERATOR.replace("return sift", "raise SystemExit\n    return sift"),
+        ends='"""Ends."""\n' + EXIT.format("advantages(rewards, options)"),
+        stops='"""Stops."""\n' + EXIT.format("rows(place, options)"),
+        makes='"""Makes."""\n' + EXIT.format("generate(size, seed)"),
+    )
+    [verdict] = scorers.find_scorer("leaves").judge([RolloutView("please")], TaskView())
+    assert verdict.value is None and "SystemExit" in verdict.reason
+    with pytest.raises(OperatorFailed, match=r"quits: .*SystemExit"):
+        applied("quits", "fine")
+    with pytest.raises(OperatorFailed, match=r"ends: .*SystemExit: no"):
+        advantages_by_plugin(PluginAdvantage(name="plugin", plugin="ends"), [0.0, 1.0])
+    with pytest.raises(SourceFailed, match=r"stops, row 0: .*SystemExit: no"):
+        list(lines_from_plugin("stops", "here", {}))
+    with pytest.raises(PluginCallFailed, match="SystemExit: no"):
+        list(find_generator("makes")(3, 1))
+
+
+def test_error_without_a_text_is_named_by_its_type(install):
+    error = "class Odd(Exception):\n        def __str__(self):\n            return 7\n    raise Odd"
+    install(odd=OPERATOR.replace("return sift", f"{error}\n    return sift"))
+    with pytest.raises(OperatorFailed, match="raised Odd"):
         applied("odd", "fine")

@@ -8,6 +8,7 @@ import io
 import pytest
 import torch
 from django.core.management import call_command
+from django.template import Context
 
 from apps.alerts.delivering import check_channel_address, deliver
 from apps.alerts.models import Channel, Delivery
@@ -168,6 +169,34 @@ def test_rating_form_with_wrong_files_is_refused_with_the_reason(install, file, 
         (folder / file).write_text(text)
     with pytest.raises(BadAnswer, match=f"is refused: .*{why}"):
         FORMS["scale"].parse({"point": 1}, [1], None)
+
+
+FORM = '''"""Asks for a point."""
+
+from rftweb.plugins import Form, FormOptions
+
+class Options(FormOptions):
+    pass
+
+
+class Exits(Form):
+    fields = frozenset({"point"})
+    asks = "Which?"
+
+    def read(self, raw, question, problems):
+        raise SystemExit
+'''
+
+
+def test_rating_form_that_exits_or_cannot_be_drawn_costs_only_its_item(install, plan):
+    folder = install() / "exits"
+    folder.mkdir()
+    (folder / "form.py").write_text(FORM)
+    (folder / "form.js").write_text("export function createForm(article, page) {}\n")
+    (folder / "item.html").write_text('{% include "nowhere.html" %}')
+    with pytest.raises(BadAnswer, match=r"exits failed: .*SystemExit"):
+        FORMS["exits"].parse({"point": 1}, [1], plan().people)
+    assert "Skip the item" in FORMS["exits"].template.render(Context({}))
 
 
 @pytest.mark.django_db

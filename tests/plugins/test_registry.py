@@ -3,15 +3,20 @@
 import os
 import stat
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
+from apps.dashboard.plugins_now import plugins
 from apps.pipelines import operators
 from apps.plugins import sources
+from apps.plugins.loading import MAX_REASON_LENGTH
 from apps.plugins.registry import BUILT_IN, REGISTRY
 from apps.rewards import scorers
 from apps.tasksets import generators
 from tests.plugins.sources import BROKEN, GENERATOR, OPERATOR, SCORER
+
+UNPRINTABLE = "class Unprintable(Exception):\n    def __str__(self):\n        raise KeyError\n"
 
 
 def refusals() -> dict[str, str]:
@@ -61,6 +66,9 @@ def test_files_that_are_not_plugins_are_ignored(install):
         ("X = 1\n", "defines no function of a plugin"),
         (f"{SCORER}\ndef apply(a, b): ...\n", "make a file of each"),
         (f"{SCORER}\nraise SystemExit(3)\n", "SystemExit"),
+        (f"{SCORER}\nraise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        (f"{SCORER}\n{UNPRINTABLE}\nraise Unprintable\n", "Unprintable"),
+        (f"{SCORER}\nraise ValueError('a\\0b\\ud800')\n", "ValueError: a\\0b\\ud800"),
         (SCORER.replace("Rewards a reply with the word.", ""), "has no docstring"),
         (SCORER.replace("VERSION = 3", "VERSION = '3'"), "VERSION is '3'"),
         (
@@ -84,6 +92,46 @@ def test_unusable_plugin_alone_is_refused_with_its_reason(install, source, why):
     install(bad=source, good=SCORER)
     assert why in refusals()["bad"] and list(refusals()) == ["bad"]
     assert "good" in scorers.scorer_names() and "bad" not in scorers.scorer_names()
+
+
+@pytest.mark.parametrize("forever", ["while True:\n    pass", "import time\ntime.sleep(600)"])
+def test_plugin_whose_import_never_ends_is_refused(install, monkeypatch, forever):
+    install(good=SCORER, endless=f"{SCORER}\n{forever}\n")
+    assert scorers.find_scorer("good").version == 3
+    monkeypatch.setattr("apps.plugins.loading.LOAD_S", 0.2)
+    assert refusals() == {"endless": "its import has not ended after 0.2 s"}
+
+
+def test_plugin_can_look_up_another_one_while_it_is_imported(install):
+    lookup = "from apps.rewards.scorers import find_scorer\nVERSION = find_scorer('one').version\n"
+    install(one=SCORER, another=f"{SCORER}\n{lookup}")
+    assert refusals() == {} and scorers.find_scorer("another").version == 3
+
+
+def test_output_of_an_import_is_no_output_of_a_command(install, capsys):
+    install(loud=f"{SCORER}\nprint('loaded')\n")
+    assert refusals() == {}
+    assert capsys.readouterr() == ("", "loaded\n")
+
+
+def test_long_reason_of_a_refusal_is_cut(install):
+    install(long=f"{SCORER}\nraise ValueError('x' * 1_000_000)\n")
+    assert len(refusals()["long"]) == MAX_REASON_LENGTH
+
+
+def test_file_with_the_name_of_a_folder_is_refused(install):
+    folder = install(twice=SCORER) / "twice"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(SCORER.replace("VERSION = 3", "VERSION = 4"))
+    assert refusals() == {"twice": "a folder has the same name: rename one of them"}
+    assert scorers.find_scorer("twice").version == 4
+
+
+def test_name_that_is_not_utf_8_is_shown_escaped(install):
+    folder = install()
+    Path(folder, os.fsdecode(b"odd\xff.py")).write_text(SCORER)
+    REGISTRY.use(folder)
+    assert list(refusals()) == [r"odd\xff"]
 
 
 def test_lookup_of_a_refused_plugin_raises_its_reason(install):
@@ -170,3 +218,5 @@ def test_package_plugin_takes_precedence_over_a_folder_plugin_of_the_same_name(i
     [used, refused] = REGISTRY.plugins()
     assert (used.origin, used.refused) == ("a package", "")
     assert "another scorer plugin has this name" in refused.refused
+    shown = [(one.origin, one.version) for one in plugins([])]
+    assert shown == [("a package", "1"), ("the plugins folder", "refused")]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from apps.environments.library import find
 from apps.environments.library.protocol import LibraryEnvironment, PlayedEnvironment, Step
+from apps.plugins.loading import describe_error
 from apps.plugins.registry import REGISTRY
 
 PR_SET_PDEATHSIG = 1
@@ -63,10 +64,10 @@ class Plays:
                 "done": step.done,
                 "info": step.info,
             }
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Any error belongs to this episode alone.
             self.under_way.pop(episode, None)
-            return {"episode": episode, "error": f"{type(error).__name__}: {error}"[:300]}
+            return {"episode": episode, "error": describe_error(error)[:300]}
 
     def _follow(self, request: dict) -> Step:
         episode = request["episode"]

@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import Any
 
 import structlog
-from django.template import Template, TemplateSyntaxError
+from django.template import Context, Template, TemplateSyntaxError
+from django.utils.safestring import SafeString, mark_safe
 from pydantic import ValidationError
 
 from apps.feedback.forms.form import (
@@ -19,11 +20,34 @@ from apps.feedback.forms.form import (
     form_in,
 )
 from apps.plugins.contract import problems_of_head, problems_of_options
+from apps.plugins.guarded_calls import plugin_errors
 from apps.plugins.kinds import Refused
 from apps.runs.people import MAX_FORM_NAME_LENGTH, People
 
 log = structlog.get_logger(__name__)
 MISSING = '<p class="field-error">This rating form is not installed. Skip the item.</p>'
+
+
+FAILED = '<p class="field-error">This rating form cannot be shown. Skip the item.</p>'
+
+
+class GuardedTemplate(Template):
+    """A plugin's item.html; an error while it is drawn costs only its own place on the page.
+
+    A run may have options that a newer version of the plugin refuses.
+    """
+
+    def __init__(self, inner: Template, form: str) -> None:
+        super().__init__(inner.source, origin=inner.origin, name=inner.name, engine=inner.engine)
+        self.form = form
+
+    def render(self, context: Context) -> SafeString:
+        try:
+            with plugin_errors():
+                return super().render(context)
+        except Exception as error:  # others' code: the item alone cannot be shown
+            log.warning("rating_form_failed", form=self.form, error=f"{error}")
+            return mark_safe(FAILED)
 
 
 class PluginForm(Form):
@@ -39,13 +63,14 @@ class PluginForm(Form):
         self.summary = inner.summary or (module.__doc__ or "").strip().splitlines()[0]
         self.options = getattr(module, "Options", FormOptions)
         self.version = getattr(module, "VERSION", 1)
-        self.template = inner.template
+        self.template = GuardedTemplate(inner.template, name)
         self.script = inner.script
         inner.options = self.options
 
     def read(self, raw: Mapping[str, Any], question: Question, problems: dict[str, str]) -> Answer:
         try:
-            return self.inner.read(raw, question, problems)
+            with plugin_errors():
+                return self.inner.read(raw, question, problems)
         except BadAnswer:
             raise
         except ValidationError as bad:
@@ -56,7 +81,8 @@ class PluginForm(Form):
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
         try:
-            values = self.inner.values(answer, shown, people)
+            with plugin_errors():
+                values = self.inner.values(answer, shown, people)
             if problem := next(_problems_of_values(values, shown), ""):
                 raise ValueError(problem)
         except Exception as error:  # others' code: this answer alone has no value
@@ -66,20 +92,23 @@ class PluginForm(Form):
 
     def in_words(self, answer: Answer) -> str:
         try:
-            return str(self.inner.in_words(answer))
+            with plugin_errors():
+                return str(self.inner.in_words(answer))
         except Exception:  # an answer of an older version, say
             return super().in_words(answer)
 
     def choices(self, people: People) -> Sequence[Any]:
         try:
-            return self.inner.choices(people)
+            with plugin_errors():
+                return self.inner.choices(people)
         except Exception as error:  # others' code: the item shows nothing to choose from
             log.warning("rating_form_failed", form=self.name, error=f"{error}")
             return ()
 
     def answer_worth(self, value: float, people: People) -> Answer | None:
         try:
-            return self.parse(self.inner.answer_worth(value, people), [1], people)
+            with plugin_errors():
+                return self.parse(self.inner.answer_worth(value, people), [1], people)
         except Exception:  # nothing, what a browser could not send either, or others' code
             return None
 

@@ -14,6 +14,7 @@ import structlog
 
 from apps.feedback.rater_model.learner import ComparedReplies, Fitted, Learner, ValuedReply
 from apps.feedback.rater_model.reading import ReplyFeatures
+from apps.plugins.guarded_calls import guarded
 from apps.plugins.kinds import RATER_MODEL
 from apps.plugins.registry import REGISTRY
 from apps.runs.people import RaterModel
@@ -61,7 +62,7 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
     decisions = (*learner.values, *learner.comparisons)
     try:
         part = REGISTRY.find(RATER_MODEL, section.plugin)
-        predictor = part.call(decisions, part.read_options(section.options))
+        predictor = guarded(part.call(decisions, part.read_options(section.options)))
         _table_of(predictor(_replies_in(decisions[:1])), len(_replies_in(decisions[:1])))
     except Exception as error:  # others' code, or a plugin that is gone
         why = f"{type(error).__name__}: {error}"[:MAX_REASON_LENGTH]

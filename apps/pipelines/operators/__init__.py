@@ -33,6 +33,7 @@ from apps.pipelines.operators.contract import (
     sift_groups,
 )
 from apps.pipelines.operators.plugins import require_usable_operator
+from apps.plugins.guarded_calls import guarded
 from apps.plugins.kinds import Kind
 from apps.plugins.registry import REGISTRY
 from apps.runs.pipeline import OperatorChoice
@@ -84,7 +85,14 @@ def read_operator(module: ModuleType) -> Operator:
 def read_operator_plugin(module: ModuleType, name: str) -> Operator:
     """Return the operator of somebody else's module. Raises Refused."""
     require_usable_operator(module)
-    return replace(read_operator(module), name=name, is_plugin=True)
+    operator = read_operator(module)
+    return replace(
+        operator,
+        name=name,
+        call=guarded(operator.call),
+        why_not=guarded(operator.why_not),
+        is_plugin=True,
+    )
 
 
 @cache

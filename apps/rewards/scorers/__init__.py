@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import cache, partial
 from types import ModuleType
 
+from apps.plugins.guarded_calls import guarded
 from apps.plugins.kinds import Kind
 from apps.plugins.registry import REGISTRY
 from apps.rewards.scorers.contract import RolloutView, Scorer, ScorerOptions, TaskView
@@ -77,7 +78,8 @@ def read_scorer(module: ModuleType) -> Scorer:
 def read_scorer_plugin(module: ModuleType, name: str) -> Scorer:
     """Return the scorer of somebody else's module. Raises Refused."""
     require_usable_scorer(module)
-    return replace(read_scorer(module), name=name, is_plugin=True)
+    scorer = read_scorer(module)
+    return replace(scorer, name=name, call=guarded(scorer.call), is_plugin=True)
 
 
 @cache

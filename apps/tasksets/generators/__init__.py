@@ -11,6 +11,7 @@ from functools import partial
 from types import ModuleType
 
 from apps.plugins.contract import problems_of_call, problems_of_head
+from apps.plugins.guarded_calls import guarded_rows
 from apps.plugins.kinds import Kind, Refused
 from apps.plugins.registry import REGISTRY
 from apps.tasksets.generators import (
@@ -92,7 +93,7 @@ def read_generator_plugin(module: ModuleType, name: str) -> Generator:
         problems.append("defines Options: generators have only the options size and seed")
     if problems:
         raise Refused("; ".join(problems))
-    return Generator(module.generate, getattr(module, "VERSION", 1))
+    return Generator(guarded_rows(module.generate), getattr(module, "VERSION", 1))
 
 
 def built_in_generators() -> Mapping[str, Callable[[], Generator]]:

@@ -11,12 +11,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from apps.accounts.public_text import public_text
+from apps.plugins.guarded_calls import guarded_rows
 from apps.plugins.kinds import DATASET_SOURCE
 from apps.plugins.parts import kind_of_parts
 from apps.plugins.registry import REGISTRY
 
 REGISTRY.register(
-    kind_of_parts(DATASET_SOURCE, "rftweb.dataset_sources", "rows", ("place", "options"))
+    kind_of_parts(
+        DATASET_SOURCE,
+        "rftweb.dataset_sources",
+        "rows",
+        ("place", "options"),
+        guard=guarded_rows,
+    )
 )
 
 
