@@ -18,6 +18,7 @@ from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.fast_linear import use_fast_linear
 from workers.policies.sampling import sample_batch
 from workers.trainer import packing
+from workers.trainer.dropout import disable_dropout
 
 RESIDENT = 2  # base policies held in memory
 TOKENS_AT_ONCE = 16_384  # tokens of one forward pass, padding included
@@ -48,6 +49,7 @@ class BasePolicy:
         torch.nn.Module.to(self.model, self.device)  # the wrapped `to` of transformers hides types
         self.model.eval()
         use_fast_linear(self.model)
+        disable_dropout(self.model)  # it is off in evaluation, but would prevent packing
         packing.prepare_packing(self.model)
         chat_tokenizer = ChatTokenizer(folder)
         self.tokenizer = chat_tokenizer.tokenizer
