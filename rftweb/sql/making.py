@@ -14,7 +14,7 @@ from psycopg import sql
 
 from rftweb.sql.views import VIEWS
 
-SCHEMA = "desk"
+SCHEMA = "reporting"
 # A reader's query may lock a view for as long as readers' statements may run: 60 s.
 PATIENCE = "SET LOCAL lock_timeout = '90s'"
 

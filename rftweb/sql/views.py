@@ -1,4 +1,4 @@
-"""Views of the schema `desk`: the SQL and the description of each column; see docs/sql.md.
+"""Views of the schema `reporting`: the SQL and the description of each column; see docs/sql.md.
 
 Names are stable: columns may be added, none is renamed or removed. When migrations change the
 tables, the SQL here is adapted, and `making` recreates the views with the same columns.

@@ -20,7 +20,7 @@ from rftweb.administration.storage import folders, tables
 
 
 @pytest.fixture
-def desk(client, admin_user):
+def staff(client, admin_user):
     client.force_login(admin_user)
     return client
 
@@ -38,20 +38,20 @@ def newest_act() -> AuditEntry:
 # -- pages
 
 
-def test_first_page_shows_the_state_of_the_installation(desk, seeded):
+def test_first_page_shows_the_state_of_the_installation(staff, seeded):
     worker = Worker.objects.create(key="scorer@far:1", role="scorer", host="far", pid=1)
     Worker.objects.filter(pk=worker.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
-    page = html(desk, "admin:index")
+    page = html(staff, "admin:index")
     assert "running, 0 paused" in page and "staff with a second factor" in page and "0 of 1" in page
     assert "Process scorer@far:1 stopped sending heartbeats" in page
     assert "run started" in page and "run lab/tone-7" in page  # the newest actions
 
 
-def test_number_of_queries_does_not_grow_with_rows(desk, seeded):
+def test_number_of_queries_does_not_grow_with_rows(staff, seeded):
     def asked() -> int:
         with CaptureQueriesContext(connection) as queries:
-            html(desk, "admin:index")
-            html(desk, "admin-storage")
+            html(staff, "admin:index")
+            html(staff, "admin-storage")
         return len(queries)
 
     asked()
@@ -86,39 +86,39 @@ def test_sidebar_links_every_registered_table_once(rf, admin_user):
     assert registered <= set(links) and len(links) == len(set(links))
 
 
-def test_storage_page_shows_table_sizes_and_what_retention_would_delete(desk, seeded):
+def test_storage_page_shows_table_sizes_and_what_retention_would_delete(staff, seeded):
     seeded.run.change_config(seeded.alice, retention={"uses": 1})
-    page = html(desk, "admin-storage")
+    page = html(staff, "admin-storage")
     sizes = [one["total"] for one in tables()]
     assert sizes == sorted(sizes, reverse=True) and all(
         str(one["name"]) in page for one in tables()
     )
     assert "lab/tone-7" in page and "once 1 steps used it" in page
-    assert "can be deleted now" in html(desk, "admin-storage", run=seeded.run.pk)
+    assert "can be deleted now" in html(staff, "admin-storage", run=seeded.run.pk)
     for wrong in (seeded.run.pk + 1, "x", "9" * 30):
-        assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404
+        assert staff.get(reverse("admin-storage"), {"run": wrong}).status_code == 404
 
 
-def test_scorers_page_lists_scorers_by_name(desk):
-    page = html(desk, "admin-scorers")
+def test_scorers_page_lists_scorers_by_name(staff):
+    page = html(staff, "admin-scorers")
     assert {"tone", "sort"} <= {one["name"] for one in described()} and all(
         one["words"] for one in described()
     )
     assert all(one["name"] in page for one in described())
 
 
-def test_scorers_page_lists_reward_models_with_the_names_to_use(desk, new_run):
+def test_scorers_page_lists_reward_models_with_the_names_to_use(staff, new_run):
     run = new_run()
     Run.objects.filter(pk=run.pk).update(
         config={**run.config, "algorithm": {"name": "reward_model"}}, published_version=3
     )
-    page = html(desk, "admin-scorers")
+    page = html(staff, "admin-scorers")
     assert "model:run-0" in page and "model:run-0@3" in page
     Run.objects.filter(pk=run.pk).update(state="completed")
-    assert "final weights" in html(desk, "admin-scorers")
+    assert "final weights" in html(staff, "admin-scorers")
 
 
-def test_storage_page_counts_files_up_to_a_limit(desk, settings, tmp_path, monkeypatch):
+def test_storage_page_counts_files_up_to_a_limit(staff, settings, tmp_path, monkeypatch):
     settings.WEIGHTS_ROOT = tmp_path
     settings.IMPORTS_ROOT = tmp_path / "imports"
     for name in (
@@ -129,7 +129,7 @@ def test_storage_page_counts_files_up_to_a_limit(desk, settings, tmp_path, monke
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(b"12345")
     assert [(one["files"], one["bytes"]) for one in folders()] == [(2, 10), (1, 5), (0, 0)]
-    page = html(desk, "admin-storage")
+    page = html(staff, "admin-storage")
     assert "Checkpoints" in page and "checkpoints.keep" in page
     monkeypatch.setattr(storage, "MAX_FILES", 1)
     assert [(one["files"], one["is_cut"]) for one in folders()] == [
@@ -142,10 +142,10 @@ def test_storage_page_counts_files_up_to_a_limit(desk, settings, tmp_path, monke
 # -- lists
 
 
-def test_lists_of_growing_tables_run_no_count_query(desk, seeded):
+def test_lists_of_growing_tables_run_no_count_query(staff, seeded):
     for model, its in admin.site._registry.items():
         with CaptureQueriesContext(connection) as queries:
-            html(desk, f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+            html(staff, f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
         assert isinstance(its, PlainAdmin), f"{model} is styled otherwise"
         counting = [q["sql"] for q in queries if "COUNT(*)" in q["sql"]]
         assert not counting or its.paginator is not InfinitePaginator, model
@@ -164,21 +164,21 @@ def test_lists_of_growing_tables_run_no_count_query(desk, seeded):
     }
 
 
-def test_large_tables_are_filtered_and_searched_among_their_newest_rows(desk, seeded, monkeypatch):
+def test_large_tables_are_filtered_and_searched_among_their_newest_rows(staff, seeded, monkeypatch):
     url = "admin:rollouts_rollout_changelist"
     last = Rollout.objects.order_by("-pk").first()
-    assert f">{last.pk}</a>" in html(desk, url)
+    assert f">{last.pk}</a>" in html(staff, url)
     monkeypatch.setattr("apps.accounts.ledger_admin.NEWEST", 3)
     with CaptureQueriesContext(connection) as queries:
-        html(desk, url, state="finished")
+        html(staff, url, state="finished")
     assert any(f'"rollouts_rollout"."id" > {last.pk - 3}' in q["sql"] for q in queries)
-    seen = desk.get(reverse("admin:accounts_auditentry_changelist"), {"q": "no such act"})
+    seen = staff.get(reverse("admin:accounts_auditentry_changelist"), {"q": "no such act"})
     assert seen.status_code == 200 and "newest" in seen.content.decode()
 
 
-def test_large_tables_cannot_be_sorted_by_a_column(desk, seeded):
+def test_large_tables_cannot_be_sorted_by_a_column(staff, seeded):
     with CaptureQueriesContext(connection) as queries:
-        html(desk, "admin:runs_metric_changelist", o="4")
+        html(staff, "admin:runs_metric_changelist", o="4")
     assert not [q["sql"] for q in queries if 'ORDER BY "runs_metric"."value"' in q["sql"]]
     large = [
         model
@@ -191,9 +191,9 @@ def test_large_tables_cannot_be_sorted_by_a_column(desk, seeded):
 # -- actions
 
 
-def test_revoked_token_is_refused_and_the_revocation_is_audited(desk, alice, client):
+def test_revoked_token_is_refused_and_the_revocation_is_audited(staff, alice, client):
     token, secret = Token.issue(alice, "laptop", ["read"])
-    desk.post(
+    staff.post(
         reverse("admin:accounts_token_changelist"),
         {"action": "revoke", "_selected_action": [token.pk]},
     )
@@ -210,16 +210,16 @@ def test_revoked_token_is_refused_and_the_revocation_is_audited(desk, alice, cli
     assert secret not in str(entry.details) and token.digest not in str(entry.details)
 
 
-def test_token_can_be_neither_changed_nor_deleted(desk, alice):
+def test_token_can_be_neither_changed_nor_deleted(staff, alice):
     token, _ = Token.issue(alice, "laptop", ["read"])
-    desk.post(
+    staff.post(
         reverse("admin:accounts_token_change", args=[token.pk]),
         {"name": "mine", "scopes": '["steer"]'},
     )
     token.refresh_from_db()
     assert (token.name, token.scopes) == ("laptop", ["read"])
     assert (
-        desk.post(
+        staff.post(
             reverse("admin:accounts_token_delete", args=[token.pk]), {"post": "yes"}
         ).status_code
         == 403
@@ -243,7 +243,7 @@ def roles(project, *rows: dict) -> dict:
     return form
 
 
-def test_role_changes_of_members_are_audited(desk, project, alice, bob, carol):
+def test_role_changes_of_members_are_audited(staff, project, alice, bob, carol):
     of = {m.user: m.pk for m in Membership.objects.all()}
     form = roles(
         project,
@@ -252,7 +252,7 @@ def test_role_changes_of_members_are_audited(desk, project, alice, bob, carol):
         {"user": carol.pk, "role": "owner"},
     )
     assert (
-        desk.post(reverse("admin:accounts_project_change", args=[project.pk]), form).status_code
+        staff.post(reverse("admin:accounts_project_change", args=[project.pk]), form).status_code
         == 302
     )
     assert dict(Membership.objects.values_list("user__username", "role")) == {
@@ -273,18 +273,18 @@ def test_role_changes_of_members_are_audited(desk, project, alice, bob, carol):
     ]
 
 
-def test_last_owner_cannot_be_removed_and_the_page_explains_why(desk, project, alice):
+def test_last_owner_cannot_be_removed_and_the_page_explains_why(staff, project, alice):
     membership = Membership.objects.get(user=alice)
     form = roles(project, {"id": membership.pk, "user": alice.pk, "role": "owner", "DELETE": "on"})
     address = reverse("admin:accounts_project_change", args=[project.pk])
-    answer = desk.post(address, form, follow=True)
+    answer = staff.post(address, form, follow=True)
     assert "Make another member an owner first" in answer.content.decode()
     assert Membership.objects.filter(user=alice, role="owner").exists()
 
 
-def test_change_of_a_users_rights_is_audited_without_the_password(desk, bob):
+def test_change_of_a_users_rights_is_audited_without_the_password(staff, bob):
     form = {"username": "bob", "is_active": "on", "is_staff": "on", "rating_keys": "{}"}
-    assert desk.post(reverse("admin:accounts_user_change", args=[bob.pk]), form).status_code == 302
+    assert staff.post(reverse("admin:accounts_user_change", args=[bob.pk]), form).status_code == 302
     bob.refresh_from_db()
     assert bob.is_staff
     entry = newest_act()
@@ -292,11 +292,11 @@ def test_change_of_a_users_rights_is_audited_without_the_password(desk, bob):
     assert entry.details == {"before": {"is_staff": False}, "after": {"is_staff": True}}
 
 
-def test_password_change_is_audited_without_the_password(desk, bob):
+def test_password_change_is_audited_without_the_password(staff, bob):
     word = "a battery of horses, staple"
     form = {"password1": word, "password2": word, "usable_password": "true"}
     assert (
-        desk.post(reverse("admin:auth_user_password_change", args=[bob.pk]), form).status_code
+        staff.post(reverse("admin:auth_user_password_change", args=[bob.pk]), form).status_code
         == 302
     )
     bob.refresh_from_db()
@@ -305,12 +305,12 @@ def test_password_change_is_audited_without_the_password(desk, bob):
     assert word not in str(list(AuditEntry.objects.values()))
 
 
-def test_second_factor_is_shown_without_its_secret_and_its_deletion_is_audited(desk, bob):
+def test_second_factor_is_shown_without_its_secret_and_its_deletion_is_audited(staff, bob):
     factor = Authenticator.objects.create(
         user=bob, type=Authenticator.Type.TOTP, data={"secret": "JBSWY3DPEHPK3PXP"}
     )
-    assert "JBSWY3DPEHPK3PXP" not in html(desk, "admin:mfa_authenticator_change", factor.pk)
-    desk.post(reverse("admin:mfa_authenticator_delete", args=[factor.pk]), {"post": "yes"})
+    assert "JBSWY3DPEHPK3PXP" not in html(staff, "admin:mfa_authenticator_change", factor.pk)
+    staff.post(reverse("admin:mfa_authenticator_delete", args=[factor.pk]), {"post": "yes"})
     assert not Authenticator.objects.exists()
     assert (newest_act().action, newest_act().target) == ("second factor deleted", "user bob")
 
@@ -320,12 +320,12 @@ def test_admin_site_redirects_to_the_sites_login(client, db):
     assert answer.redirect_chain[-1][0].startswith(reverse("account_login"))
 
 
-def test_project_slug_cannot_be_changed_after_creation(desk, project):
+def test_project_slug_cannot_be_changed_after_creation(staff, project):
     membership = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
-    assert 'name="slug"' in html(desk, "admin:accounts_project_add")
+    assert 'name="slug"' in html(staff, "admin:accounts_project_add")
     address = reverse("admin:accounts_project_change", args=[project.pk])
     assert (
-        desk.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
+        staff.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
     )
     project.refresh_from_db()
     assert (project.slug, project.title) == ("lab", "Renamed")

@@ -56,7 +56,7 @@ def test_reader_can_query_every_view_without_a_schema_name(reader):
         "DELETE FROM public.runs_metric",
         "DELETE FROM metrics",
         "CREATE TABLE public.mine (id int)",
-        "CREATE TABLE desk.mine (id int)",
+        "CREATE TABLE reporting.mine (id int)",
         "ALTER ROLE an_analyst SUPERUSER",
         "SET ROLE pg_read_all_data",
         "COPY (SELECT 1) TO '/tmp/out'",

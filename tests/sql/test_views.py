@@ -44,16 +44,16 @@ def test_every_column_is_documented(view):
 
 def test_views_contain_the_data_of_the_tables(seeded):
     [(run,)] = asked(
-        "SELECT run FROM desk.runs WHERE algorithm = 'grpo' AND owner = 'alice' AND step = 3"
+        "SELECT run FROM reporting.runs WHERE algorithm = 'grpo' AND owner = 'alice' AND step = 3"
     )
     assert run == seeded.run.slug
     [(value, version)] = asked(
-        "SELECT value, weight_version FROM desk.metrics WHERE name = 'kl' AND step = 2"
+        "SELECT value, weight_version FROM reporting.metrics WHERE name = 'kl' AND step = 2"
     )
     assert value == Metric.objects.get(name="kl", step=2).value
     assert version == seeded.run.steps.get(number=2).version
     told = [view.name for view in VIEWS if not view.name.startswith("evaluation")]
-    counts = {name: asked(f"SELECT count(*) FROM desk.{name}")[0][0] for name in told}
+    counts = {name: asked(f"SELECT count(*) FROM reporting.{name}")[0][0] for name in told}
     run = seeded.run
     assert counts == {
         "runs": 1,
@@ -73,12 +73,12 @@ def test_evaluations_are_listed_under_the_run_of_their_version(run, finish):
     kept = made.result.metrics
     [(number, version, taskset, per_task, judged)] = asked(
         "SELECT evaluation_id, weight_version, evaluation.taskset, samples_per_task, judged FROM"
-        " desk.evaluations evaluation JOIN desk.runs USING (run_id) WHERE run = 'run-0'"
+        " reporting.evaluations evaluation JOIN reporting.runs USING (run_id) WHERE run = 'run-0'"
     )
     assert (number, version, taskset, per_task, judged) == (made.pk, 0, "sort", 2, kept["judged"])
     rows = asked(
-        "SELECT measure, k, value, low, high, tasks FROM desk.evaluation_metrics WHERE run_id ="
-        f" {run.pk}"
+        "SELECT measure, k, value, low, high, tasks FROM reporting.evaluation_metrics"
+        f" WHERE run_id = {run.pk}"
     )
     assert {(measure, str(k)): list(told) for measure, k, *told in rows} == {
         (measure, k): told for measure, of_k in kept["metrics"].items() for k, told in of_k.items()
@@ -89,7 +89,7 @@ def test_runs_view_marks_evaluations(run):
     made, _ = start_evaluation(
         run.weight_versions.get(version=0), Questions(taskset="sort", samples=2)
     )
-    assert asked("SELECT run, is_evaluation FROM desk.runs ORDER BY run_id") == [
+    assert asked("SELECT run, is_evaluation FROM reporting.runs ORDER BY run_id") == [
         ("run-0", False),
         (made.slug, True),
     ]
@@ -97,10 +97,10 @@ def test_runs_view_marks_evaluations(run):
 
 def test_incomplete_evaluation_has_no_metrics(run):
     start_evaluation(run.weight_versions.get(version=0), Questions(taskset="sort", samples=2))
-    assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [
+    assert asked("SELECT state, judged, summed_up_at FROM reporting.evaluations") == [
         ("running", None, None)
     ]
-    assert asked("SELECT * FROM desk.evaluation_metrics") == []
+    assert asked("SELECT * FROM reporting.evaluation_metrics") == []
 
 
 def test_views_are_dropped_before_a_migration_and_recreated_after_it(db):
@@ -109,30 +109,27 @@ def test_views_are_dropped_before_a_migration_and_recreated_after_it(db):
         done(widen)
     making.before_migrations(plan=[("a migration", False)])
     assert not making.is_made() and asked(
-        "SELECT count(*) FROM pg_views WHERE schemaname = 'desk'"
+        "SELECT count(*) FROM pg_views WHERE schemaname = 'reporting'"
     ) == [(0,)]
     done(widen)
     making.after_migrations()
-    assert making.is_made() and asked("SELECT count(*) FROM desk.metrics") == [(0,)]
+    assert making.is_made() and asked("SELECT count(*) FROM reporting.metrics") == [(0,)]
 
 
 def test_migrate_without_migrations_leaves_the_views_unchanged(db):
-    before = asked(
-        "SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid"
-    )
+    objects = "SELECT oid FROM pg_class WHERE relnamespace = 'reporting'::regnamespace ORDER BY oid"
+    before = asked(objects)
     call_command("migrate", verbosity=0)
-    assert (
-        asked("SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid")
-        == before
-        != []
-    )
+    assert asked(objects) == before != []
 
 
 def test_obsolete_view_is_dropped(db):
-    done("CREATE VIEW desk.of_yore AS SELECT 1 AS one", "COMMENT ON SCHEMA desk IS 'older'")
+    done(
+        "CREATE VIEW reporting.of_yore AS SELECT 1 AS one", "COMMENT ON SCHEMA reporting IS 'older'"
+    )
     call_command("migrate", verbosity=0)
     assert making.is_made() and ("of_yore",) not in asked(
-        "SELECT viewname FROM pg_views WHERE schemaname = 'desk'"
+        "SELECT viewname FROM pg_views WHERE schemaname = 'reporting'"
     )
 
 
