@@ -22,6 +22,7 @@ export function subscribe(buildUrl, onFrame) {
     const url = new URL(buildUrl(), window.location.href);
     url.protocol = url.protocol.replace("http", "ws");
     const opened = new WebSocket(url);
+    socket?.close(); // a restored page may have connected already: two would show each word twice
     socket = opened;
     const ping = setInterval(
       () => opened.readyState === WebSocket.OPEN && opened.send("ping"),

@@ -86,6 +86,7 @@ export class Transcript {
 
   appendText(chunk) {
     if (chunk.o === 0 && this.nextToken > 0 && !chunk.e) this.clear();
+    if (chunk.o < this.nextToken) return; // it is shown already
     if (chunk.o > this.nextToken) this.addGap();
     this.nextToken = chunk.o + chunk.n;
     for (const span of this.createSpans(chunk)) this.lastTurn.words.append(span);

@@ -51,6 +51,25 @@ def test_restored_page_shows_each_new_word_once(visit, seeded):
     assert len(opened) == 2
 
 
+def test_page_that_connects_before_it_is_restored_has_one_connection(visit, seeded):
+    speaker = Speaker(seeded["run"], SAID)
+    window = visit(seeded["alice"])
+    opened = []
+    window.page.on("websocket", lambda socket: opened.append(socket))
+    page = window.open(f"/live/{speaker.rollout.pk}/")
+    state_is(page, "live")
+    page.evaluate(LEAVE)
+    state_is(page, "offline")
+    state_is(page, "live")  # connected by the timer
+    page.evaluate(COME_BACK)
+    speaker.say("Afterwards.")
+    text = page.locator("[data-turns] .assistant .words").last
+    text.get_by_text("Afterwards.").wait_for()
+    page.wait_for_load_state("networkidle")
+    assert text.inner_text().split() == [*SAID.split(), "Afterwards."]
+    assert [socket.is_closed() for socket in opened].count(False) == 1
+
+
 def test_page_connects_less_often_after_each_refusal(visit, seeded):
     run = seeded["run"]
     window = visit(seeded["alice"])
