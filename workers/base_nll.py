@@ -99,7 +99,8 @@ class BasePolicy:
                 for n, (prompt, completion) in enumerate(rows)
             ]
         )
-        hidden = packing.hidden_states(self.model.base_model, packed.to(self.device))
+        device = torch.device(self.device)
+        hidden = packing.hidden_states(self.model.base_model, packed.to(device))
         targets = torch.tensor([token for _, completion in rows for token in completion])
         head = self.model.get_output_embeddings()
         at_once = max(1, LOGITS_AT_ONCE // self.model.config.vocab_size)
