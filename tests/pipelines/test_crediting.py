@@ -75,8 +75,9 @@ def test_rank_penalty_uses_logprobs_of_the_policys_tokens_only():
     unlikely = Tokens((1,), (5, 6), (-2.0, -2.0), (1, 1), ((0, 0),))
     rows = batch((7, 1.0, likely, 0.0), (7, 1.0, unlikely, 0.0))
     credits = credit_batch(plan("grpo", rank_penalty=0.4, scale="none"), rows)
-    usual = (1.0 * (1 - 0.4 / 2) + 1.0) / 2  # the more likely rollout has rank 1 of 2
-    assert counted(credits) == pytest.approx([1 - usual] * 2)
+    penalized = 1.0 * (1 - 0.4 / 2)  # the more likely rollout has rank 1 of 2
+    middle = (penalized + 1.0) / 2
+    assert counted(credits) == pytest.approx([penalized - middle, 1.0 - middle])
 
 
 def test_whitening_of_rewards_counts_each_token_once():

@@ -173,7 +173,7 @@ class ChatTokenizer:
         """Return each token's text and bytes, which together are those of the whole text.
 
         A byte-level tokenizer knows each token's own bytes; with any other, a character belongs to
-        the last of its tokens.
+        the last of its tokens. A model may have more tokens than its tokenizer: these have no text.
         """
         if not self._is_byte_level:
             detokenizer = IncrementalDetokenizer(self)
@@ -189,7 +189,7 @@ class ChatTokenizer:
             token_bytes = (
                 token_name.encode()
                 if special
-                else bytes(BYTE_OF[character] for character in token_name)
+                else bytes(BYTE_OF[character] for character in token_name or "")
             )
             texts.append((token_bytes.decode("utf-8", "replace"), list(token_bytes)))
         return texts

@@ -32,28 +32,27 @@ def grpo(
       the group; `none`: no division (Dr. GRPO, arXiv 2503.20783).
     - `std_threshold`: a group whose std is not above it is dropped, and so is a group of one; None
       drops none.
-    - `rank_penalty`: c > 0: mean and std are those of r · (1 − c · rank / n), where rank is the
-      rollout's position by its mean logprob, 0 for the least likely. A likely right answer then
-      counts less in the mean (unlikeliness, arXiv 2506.02355); the score is the distance of the
-      reward itself. Needs `logprobs`, the mean logprob of each rollout.
+    - `rank_penalty`: c > 0: r is replaced by r · (1 − c · rank / n), where rank is the rollout's
+      position by its mean logprob, 0 for the least likely. Of right answers, the unlikely ones are
+      then reinforced most (unlikeliness, arXiv 2506.02355, for rewards of 0 and 1). Needs
+      `logprobs`, the mean logprob of each rollout.
 
-    A group of one: mean 0 and std 1, thus r / (1 + ε). An all-equal group: 0 throughout.
+    A group of one: mean 0 and std 1, thus r / (1 + ε). An all-equal group: 0 throughout, without
+    rank_penalty.
     """
     if scale not in ("group", "batch", "none"):
         raise ValueError(f"scale must be group, batch or none, not {scale!r}")
-    checked = [check_rewards(group) for group in groups]
-    usual = penalized(checked, rank_penalty, logprobs)
+    checked = penalized([check_rewards(group) for group in groups], rank_penalty, logprobs)
     everything = [reward for group in checked for reward in group]
     whole = deviation(everything) if scale == "batch" and everything else 1.0
     advantages: Advantages = []
-    for group, level in zip(checked, usual, strict=True):
-        group_std = deviation(level)
+    for group in checked:
+        group_std = deviation(group)
         if std_threshold is not None and (len(group) == 1 or group_std <= std_threshold):
             advantages.append(None)
             continue
         divisor = {"group": group_std + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
-        shift = 0.0 if level is group or len(group) == 1 else mean(group) - mean(level)
-        advantages.append([(difference + shift) / divisor for difference in centred(group)])
+        advantages.append([difference / divisor for difference in centred(group)])
     return advantages
 
 

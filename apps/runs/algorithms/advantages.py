@@ -57,8 +57,8 @@ class GRPO(Scaled):
     rank_penalty: Share = Field(
         0.0,
         description=(
-            "Reduces the weight of likely replies in the group's mean and spread, by the rank of "
-            "their mean logprob. 0: no reduction."
+            "Reduces the rewards of likely replies, by the rank of their mean logprob in the "
+            "group. 0: no reduction."
         ),
     )
 

