@@ -14,7 +14,7 @@ from tests import durations
 
 TESTS = Path(__file__).parent
 # Python collects young objects after every 700 new ones, and Hypothesis measures each collection
-# with a callback. Tests spend a twelfth of their time on it.
+# with a callback: a twelfth of the tests' processor time.
 YOUNG_OBJECTS = 20_000
 QUICK = "not slow and not long_file"  # as in the Makefile
 

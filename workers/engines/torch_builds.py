@@ -38,9 +38,7 @@ def require_one_build(path: list[str] | None = None) -> None:
 
 
 def _installed(name: str, folders: list[str]) -> Distribution | None:
-    """Return the package that an import would find. Reading the metadata of every installed package
-    would take a quarter of a second.
-    """
+    """Return the package that an import would find, without reading the metadata of all others."""
     return next(iter(distributions(name=name, path=folders)), None)
 
 
