@@ -14,9 +14,13 @@ BLOCKS = (
     " link main menu meta nav ol optgroup option p pre script section select style summary svg"
     " table tbody td template tfoot th thead title tr ul circle g line path polyline rect symbol"
 )
-AROUND_BLOCKS = re.compile(rf"\s*(</?(?:{BLOCKS.replace(' ', '|')})\b[^>]*>)\s*")
-HIDDEN = re.compile(r"\s*(<input type=\"hidden\"[^>]*>)\s*")
+AROUND_BLOCKS = re.compile(
+    rf" ?(</?(?:{BLOCKS.replace(' ', '|')})\b[^>]*>|<input type=\"hidden\"[^>]*>) ?"
+)
+IN_BUTTONS = re.compile(r"(<button\b[^>]*>) | (?=</button>)")
 VERBATIM = re.compile(r"(<(pre|textarea|script)\b[^>]*>)(.*?)(</\2>)", re.DOTALL)
+SPACES = re.compile(r"\s+")
+TAG_END = re.compile(r"\s*(/?>)$")
 TAG = re.compile(r"<[a-zA-Z](?:\"[^\"]*\"|'[^']*'|[^<>\"'])*>")
 
 
@@ -47,10 +51,13 @@ def compact(page: str) -> str:
 
 
 def _compact_markup(text: str) -> str:
-    text = TAG.sub(lambda tag: _compact_tag(tag[0]), text)
-    text = HIDDEN.sub(r"\1", AROUND_BLOCKS.sub(r"\1", re.sub(r"\s+", " ", text)))
-    return re.sub(r"(<button\b[^>]*>) | (?=</button>)", r"\1", text)
+    text = TAG.sub(_without_space_at_its_end, SPACES.sub(" ", text))
+    return IN_BUTTONS.sub(r"\1", AROUND_BLOCKS.sub(r"\1", text))
+
+
+def _without_space_at_its_end(tag: re.Match[str]) -> str:
+    return TAG_END.sub(r"\1", tag[0]) if tag[0].endswith((" >", " />")) else tag[0]
 
 
 def _compact_tag(tag: str) -> str:
-    return re.sub(r"\s*(/?>)$", r"\1", re.sub(r"\s+", " ", tag))
+    return TAG_END.sub(r"\1", SPACES.sub(" ", tag))

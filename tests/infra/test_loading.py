@@ -1,6 +1,11 @@
-"""Apps load without garbage collection, which is enabled when all apps are ready."""
+"""Apps load without garbage collection, which is enabled when all apps are ready; workers load no
+pages.
+"""
 
 import gc
+import os
+import subprocess
+import sys
 
 from django.apps import apps
 from django.conf import settings
@@ -29,3 +34,16 @@ def test_creating_the_app_config_disables_garbage_collection(monkeypatch):
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_worker_imports_no_pages():
+    """Skip Django's checks, which import all pages; Celery ignores what they report."""
+    environment = {**os.environ}
+    environment.pop("CELERY_SKIP_CHECKS", None)
+    program = (
+        "import sys; from rftweb.celery import app; app.loader.import_default_modules(); "
+        "print('rftweb.urls' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert loaded.stdout == "False\n"

@@ -19,18 +19,15 @@ def require_one_build(path: list[str] | None = None) -> None:
     The message names the packages and the cure. `path`: folders to search; None searches the import
     path.
     """
-    packages = {
-        dist.name.lower(): dist
-        for dist in distributions(path=sys.path if path is None else path)
-        if dist.name
-    }
-    torch = packages.get("torch")
+    folders = sys.path if path is None else path
+    torch = _installed("torch", folders)
     if torch is None or not _for_cpu(torch):
         return
+    companions = {name: _installed(name, folders) for name in COMPANIONS}
     strangers = [
-        f"{name} {packages[name].version}"
-        for name in COMPANIONS
-        if name in packages and not _for_cpu(packages[name])
+        f"{name} {package.version}"
+        for name, package in companions.items()
+        if package is not None and not _for_cpu(package)
     ]
     if strangers:
         names = " ".join(stranger.split()[0] for stranger in strangers)
@@ -38,6 +35,11 @@ def require_one_build(path: list[str] | None = None) -> None:
             f"torch {torch.version} is a CPU build, {', '.join(strangers)} not, and beside them no"
             f" model can be imported: pip uninstall {names}"
         )
+
+
+def _installed(name: str, folders: list[str]) -> Distribution | None:
+    """Return the package that an import would find, without reading the metadata of all others."""
+    return next(iter(distributions(name=name, path=folders)), None)
 
 
 def _for_cpu(distribution: Distribution) -> bool:
