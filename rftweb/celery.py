@@ -11,8 +11,8 @@ from celery import Celery
 from rftweb import redis_qos
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
-# Celery would run Django's checks in each worker and ignore what they report. They import all pages:
-# 700 modules that workers don't need, a third of the processor time of a worker's start.
+# Celery would run Django's checks in each worker and ignore what they report. They import all
+# pages: 700 modules that workers don't need, a third of the processor time of a worker's start.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 redis_qos.survive()

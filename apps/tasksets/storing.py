@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
-from django.db import transaction
+from django.db import connection, transaction
 
 from apps.accounts.models import Project, User
 from apps.tasksets.duplicates import DROP, KEEP, REFUSE, SeenContents
@@ -141,6 +141,7 @@ def store_taskset(
     ValueError when nothing is left, or nothing has changed since the version before; IntegrityError
     when the slug is taken.
     """
+    _wait_for_rows()
     before = find_newest_version(origin.version_of, origin.project) if origin.version_of else None
     taskset = Taskset.objects.create(
         project=origin.project,
@@ -171,6 +172,15 @@ def store_taskset(
         taskset.added, taskset.removed = count_changes(before, taskset)
     taskset.save(update_fields=COUNTED)
     return taskset
+
+
+def _wait_for_rows() -> None:
+    """Let this transaction wait for rows as long as they take.
+
+    A row may be downloaded, read by a plugin, or need minutes of programs for its tests.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def _repeated(row: TaskRow, first: int) -> BadLine:

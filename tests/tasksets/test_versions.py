@@ -176,3 +176,15 @@ def test_concurrent_imports_are_ordered_and_do_not_block_creating_runs(
         {"sort": 1, "slow": 2, "quick": 3},
         {"sort": 1, "quick": 2, "slow": 3},
     )
+
+
+def test_database_waits_for_rows_that_take_minutes(project):
+    def slow():
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW idle_in_transaction_session_timeout")
+            limits.append(cursor.fetchone()[0])
+        yield from rows("a")
+
+    limits: list[str] = []
+    store_taskset(Origin(project, "slow", "Slow", "test"), slow())
+    assert limits == ["0"]
