@@ -34,6 +34,7 @@ _DISOWNED = re.compile(
 )
 _FENCED = re.compile(r"[^`]{0,500}```(?:json)?\n([^`]*)```", re.I)
 _FIELDS = frozenset(("answer", "final_answer", "final answer", "result", "solution"))
+_COMMENT = re.compile(r"<!--(?:(?!<!--)[\s\S]){0,4000}?-->")
 _CUT_OFF = re.compile(r"\\(?:boxed?|fbox)\s*$")
 # Words that take back the answer before them.
 _TAKEN_BACK = re.compile(
@@ -133,7 +134,12 @@ def only(answers: Sequence[T]) -> T:
 
 
 def after_thinking(response: str) -> str:
-    """Leave out thoughts: the text up to their end, or to the end of the text if they stay open."""
+    """Leave out thoughts: the text up to their end, or to the end of the text if they stay open.
+
+    Comments of HTML, which nobody sees, are left out, too.
+    """
+    if "<!--" in response:
+        response = _COMMENT.sub(" ", response)
     for opened, closed in THOUGHTS:
         if closed in response or opened in response:
             response = response.rpartition(closed)[2].partition(opened)[0]

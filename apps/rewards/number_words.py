@@ -114,6 +114,7 @@ _SCALED = re.compile(
     r"|\s?([万萬亿億]))"
 )
 _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"两": 2}
+_SAME_NUMERALS = str.maketrans("〇萬億兩", "零万亿两")
 _CHINESE = re.compile(
     r"[零一二两三四五六七八九十百千万]{1,12}(?=[个只条张块本人次名辆头匹]|$|[。.，,\s])"
 )
@@ -130,7 +131,7 @@ def in_digits(text: str) -> str:
     text = _IN_GROUPS.sub(_group, _and_a_half(text))
     text = _SCALED.sub(_scaled, text)
     text = _SPELLED.sub(_spelled, text)
-    return _CHINESE.sub(lambda match: str(_chinese(match.group())), text)
+    return _CHINESE.sub(lambda match: str(chinese_number(match.group())), text)
 
 
 def write_in_digits(text: str) -> str:
@@ -202,13 +203,21 @@ def _spelled(match: re.Match) -> str:
     return str(total + current)
 
 
-def _chinese(text: str) -> int:
+def chinese_number(text: str) -> int:
+    """Return the number that Chinese numerals write: 二十一, 三万五千; digit by digit 二〇二四."""
+    text = text.translate(_SAME_NUMERALS)
+    if len(text) > 2 and not re.search("[十百千万亿]", text):
+        return int("".join(str(_CHINESE_DIGITS[sign]) for sign in text))
     total = section = digit = 0
+    if short := re.fullmatch(r"(.{0,8}[百千万亿])([一二三四五六七八九])", text):
+        unit = {"百": 10, "千": 100, "万": 1000, "亿": 10**7}[short[1][-1]]
+        return chinese_number(short[1]) + _CHINESE_DIGITS[short[2]] * unit  # 一百五 is 150
     for sign in text:
         if sign in _CHINESE_DIGITS:
             digit = _CHINESE_DIGITS[sign]
-        elif sign == "万":
-            total = (total + section + digit) * 10_000
+        elif sign in "万亿":
+            scale = 10_000 if sign == "万" else 100_000_000
+            total = (total + section + digit) * scale
             section = 0
             digit = 0
         else:

@@ -1,4 +1,4 @@
-"""Spell the numbers from 13 to 99 in German, French and Spanish."""
+"""Spell the numbers from 13 to 99 in German, French, Spanish and Russian."""
 
 _GERMAN = """
 ein zwei drei vier fünf sechs sieben acht neun
@@ -17,10 +17,16 @@ treinta cuarenta cincuenta sesenta setenta ochenta noventa
 veinticuatro veinticinco veintiséis veintisiete veintiocho veintinueve
 """
 
+_RUSSIAN = """
+один два три четыре пять шесть семь восемь девять
+тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать
+двадцать тридцать сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто
+"""
+
 
 def up_to_99() -> dict[str, int]:
     """Return the numbers by their words."""
-    return {**_german(), **_french(), **_spanish()}
+    return {**_german(), **_french(), **_spanish(), **_russian()}
 
 
 def _lines(table: str) -> list[list[str]]:
@@ -58,4 +64,13 @@ def _spanish() -> dict[str, int]:
     for value, word in zip(range(30, 100, 10), tens, strict=True):
         values[word] = value
         values |= {f"{word} y {unit_word}": value + unit for unit, unit_word in enumerate(ones, 1)}
+    return values
+
+
+def _russian() -> dict[str, int]:
+    ones, teens, tens = _lines(_RUSSIAN)
+    values = {word: value for value, word in enumerate(teens, 13)}
+    for value, word in zip(range(20, 100, 10), tens, strict=True):
+        values[word] = value
+        values |= {f"{word} {unit_word}": value + unit for unit, unit_word in enumerate(ones, 1)}
     return values

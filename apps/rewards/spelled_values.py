@@ -1,4 +1,4 @@
-"""Read a text that is one value in English words and nothing else: two thirds, two and a half.
+"""Read a text that is one value in words and nothing else: two thirds, two and a half.
 
 Only what has one meaning is read: "twenty fifth" may be a place, "one second" a time, "a hundred
 and two fifths" 100.4 or 20.4.
@@ -6,7 +6,7 @@ and two fifths" 100.4 or 20.4.
 
 import re
 
-from apps.rewards import number_words
+from apps.rewards import number_words, spelled_abroad
 
 MAX_TEXT_LENGTH = 100  # characters
 _DENOMINATORS = {
@@ -67,7 +67,9 @@ def in_figures(text: str) -> str:
     sign = re.match(r"(?:minus|negative) ", plain)
     value, is_percent = _without_percent(plain[sign.end() :] if sign else plain)
     figures = _decimal(value) or _as_latex(_fraction(value) or _mixed(value)) or _whole(value)
-    return f"{'-' if sign else ''}{figures}{'%' if is_percent else ''}" if figures else ""
+    if not figures:
+        return spelled_abroad.in_figures(text)
+    return f"{'-' if sign else ''}{figures}{'%' if is_percent else ''}"
 
 
 def _without_percent(plain: str) -> tuple[str, bool]:

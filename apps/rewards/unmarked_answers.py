@@ -40,7 +40,7 @@ _END_OF_SENTENCE = re.compile(
     r"|(?<=[)}\]$\d%°*])(?:[.?](?=\s|$)|!(?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*]|\s*$))|[。！？।]"
 )
 _LEAD = re.compile(
-    r"^[∴⇒→\s]{1,4}|"
+    r"^(?:[∴⇒→\s]{1,4}|[=-]>\s?)|"
     r"^(?:(?:so|thus|hence|therefore|then|finally|and|(?:we|i)\s+(?:get|got|have|find)|it\s+is"
     r"|it['’]s|this\s+is|es\sist|das\sist|c['’]est|es(?=\s[A-ZÁÉÍÓÚÑ\d])|это|是"
     r"|equals?|also|daher|somit|donc|ainsi|por\s+lo\s+tanto|entonces|因此|所以|故|よって"
@@ -78,7 +78,23 @@ _TOTAL_IN_CJK = re.compile(
 )
 _DENIED_IN_CJK = re.compile(r"[不没非無]|ない|なく|ありません|じゃな")
 _SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.I)
-_VERBS = (" is ", " are ", " equals ", " makes ", " gives ", " costs ", " pays ", " gets ", " was ")
+_MONEY_IN_FORMULA = re.compile(r"[$€£¥]\s?\d[^=]{0,100}=")
+_VERBS = (
+    " ist ",
+    " est ",
+    " es ",
+    " beträgt ",
+    " vaut ",
+    " is ",
+    " are ",
+    " equals ",
+    " makes ",
+    " gives ",
+    " costs ",
+    " pays ",
+    " gets ",
+    " was ",
+)
 _SPAN = re.compile(
     r"\$\$([^$]{1,600}?)\$\$|(?<![\\$])\$\s([^$]{1,600}?)\s\$"
     r"|(?<![\\$])\$(?=[^\s$])((?:[^$\\]|\\.){0,600}?)(?<=\S)\$(?!\d)"
@@ -390,8 +406,9 @@ def _reduce_text(text: str) -> str:
     if in_figures := _in_words(text):
         return in_figures
     for verb in _VERBS:  # 25 + 9 is 34
-        measured = strip_marks(text.rpartition(verb)[2])
-        if verb in text and _MEASURED.fullmatch(measured):
+        before, _, behind = text.rpartition(verb)
+        measured = strip_marks(behind)
+        if verb in text and _MEASURED.fullmatch(measured) and not is_denied(before + verb):
             return measured
     if (name := _NAMED.fullmatch(text)) and not _NEGATED.search(text):  # The winner is Alice
         return name[1]
@@ -401,6 +418,8 @@ def _reduce_text(text: str) -> str:
         return numbers[0].group().strip() + (scale.group() if scale else "")
     content_words = [word for word in words if word.lower() not in _LINKS]
     if "=" in text and content_words and not re.search(r"=[^=]*[,;][^=]*=", text):
+        return _relation(text)
+    if not words and _MONEY_IN_FORMULA.search(text):  # 9 × $2 = $18
         return _relation(text)
     if len(words) < 3 and not _is_named_number(text):
         label = _LABELLED.fullmatch(text)

@@ -35,6 +35,15 @@ RIGHT = {
         "def f():\n    return {1, 2}, (1,), {(1, 2): 3}, 2**500, 1.5, b'x', None",
         {"test_list": ["assert f() == ({1, 2}, (1,), {(1, 2): 3}, 2**500, 1.5, b'x', None)"]},
     ),
+    "objects of a class of the tests": (
+        "def f(pairs):\n    return sum(pair.a * pair.b for pair in pairs)",
+        {
+            "test_setup_code": (
+                "class Pair:\n    def __init__(self, a, b):\n        self.a, self.b = a, b"
+            ),
+            "test_list": ["assert f([Pair(2, 3), Pair(4, 5)]) == 26"],
+        },
+    ),
     "objects of the answer's own": (
         (
             "class Node:\n    def __init__(self, v):\n        self.v, self.left = v, None\n"

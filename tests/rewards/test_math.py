@@ -197,7 +197,7 @@ def test_any_answer_gets_zero_or_one(said):
         ("25 \\times 1 + 9", 0.0),
         ("\\boxed{25+9}", 0.0),
         ("\\boxed{43 - 9}", 0.0),
-        ("\\boxed{68/2}", 1.0),  # a single fraction counts as a number
+        ("\\boxed{68/2}", 0.0),
     ],
 )
 def test_calculation_is_paid_only_if_it_states_its_result(said, value):

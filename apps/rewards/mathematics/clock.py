@@ -18,3 +18,9 @@ def time_of_day(text: str) -> str | None:
         return None
     hour = int(match[1]) % 12 + (12 if match[3].lower() == "p" else 0)
     return f"{hour:02d}:{match[2] or '00'} of the day"
+
+
+def is_same_time(written: str, time: str) -> bool:
+    """Tell whether hours and minutes of an afternoon, 15:45, are the time 3:45 p.m."""
+    match = re.fullmatch(r"(1[3-9]|2[0-3]):([0-5]\d)", written)
+    return match is not None and time == f"{match[0]} of the day"

@@ -30,6 +30,18 @@ _CONVERSION = re.compile(
     r"|decimal|percent|mixed number)|\b(?:lowest terms|simplest form|decimal form)",
     re.I,
 )
+_ASKS_LOWEST_TERMS = re.compile(
+    r"\b(?:simplif\w*|lowest\sterms|simplest\s(?:\w+\s)?form|reduced?|irreducible"
+    r"|relatively\sprime|coprime|gekürzt\w*|kürze\w*|teilerfremd\w*|irréductible|simplifi\w*"
+    r"|simplific\w*|irreducible|несократим\w*|сократи\w*|упрости\w*)(?![^\W_])"
+    r"|最简|約分|约分|既約|化简",
+    re.I,
+)
+_ASKS_RATIO = re.compile(
+    r"\b(?:ratios?|odds|proportions?|scale|verhältnis\w*|maßstab|rapport|échelle|razón"
+    r"|proporción|escala|отношени\w*|соотношени\w*|масштаб)(?![^\W_])|比(?!赛|較|较|萨|利)",
+    re.I,
+)
 _ASKS_UNIT = re.compile(r"\bhow (?:many|much|long|far)\b|\bin (?:\w+)\?|\bconvert|\bexpress", re.I)
 _ASKS_PERCENT = re.compile(
     r"(?:what|which|as an?|the|in|find|percentage|nearest|how many)\s(?:\w+\s){0,2}per ?cent"
@@ -105,13 +117,19 @@ def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(texts)[-MAX_PROMPT_LENGTH:]
 
 
+def asks_ratio(prompt: str) -> bool:
+    """Tell whether a ratio is asked for, which 3:45 may be as well as a time of day."""
+    return _ASKS_RATIO.search(prompt) is not None
+
+
 def why_no_answer(expected: str, answer: str, prompt: str) -> str:
     """Return why a text with the right value is not an answer; "" if it is one."""
     expected_shape, *other_shapes = read_all_meanings(expected)
     answer_shapes = read_all_meanings(answer)
     if other_shapes and _has_joined_unit(expected_shape) and not _has_joined_unit(answer_shapes[0]):
         expected_shape = other_shapes[0]  # 2 AC^{-1} as a formula, where the answer is one
-    if _is_open(expected_shape, answer_shapes[0]):
+    binomials = [shape for shape in answer_shapes[1:] if _is_binomial(shape)]  # C(10, 3), 10C3
+    if any(_is_open(expected_shape, shape) for shape in (answer_shapes[0], *binomials)):
         return "a calculation, not its result"
     is_percentage = _is_percentage(answer_shapes[0]) and not _is_percentage(expected_shape)
     if not prompt:
@@ -124,12 +142,17 @@ def why_no_answer(expected: str, answer: str, prompt: str) -> str:
         return "a copy of the task, not its answer"
     if is_percentage and not (_ASKS_PERCENT.search(prompt) or _ASKS_CHANCE.search(prompt)):
         return "a percentage instead of a number"
-    if _is_in_another_form(expected_shape, answer_shapes[0], prompt):
+    if _is_in_another_form(expected_shape, answer_shapes[0], prompt) or (
+        _ASKS_LOWEST_TERMS.search(prompt) and _is_unreduced(expected_shape, answer_shapes[0])
+    ):
         return "not in the form that the task asks for"
     if _is_in_another_measure(expected, answer, prompt):
         return "not in the measure of angles that the task asks for"
     if _is_in_another_unit(expected_shape, answer_shapes[0], prompt):
         return "in another unit than the task asks for"
+    is_odds = isinstance(answer_shapes[0], Ratio) and not isinstance(expected_shape, Ratio)
+    if is_odds and _ASKS_CHANCE.search(prompt):
+        return "odds instead of a probability"
     task_currencies = _currencies(prompt)
     answer_currencies = _currencies(answer)
     if (
@@ -186,6 +209,14 @@ def _is_in_another_unit(expected: Shape, answer: Shape, prompt: str) -> bool:
     return bool(ratios) and 1 not in ratios
 
 
+def _is_unreduced(expected: Shape, answer: Shape) -> bool:
+    """Tell whether the answer is a fraction that can be reduced, and the reference is none."""
+    is_reducible = [
+        isinstance(side, Value) and _is_reducible(side.node) for side in (expected, answer)
+    ]
+    return is_reducible == [False, True]
+
+
 def _is_in_another_form(expected: Shape, answer: Shape, prompt: str) -> bool:
     """Tell whether the answer is a product and the task asks for a sum, or vice versa."""
     if not isinstance(expected, Value) or not isinstance(answer, Value):
@@ -209,6 +240,10 @@ def _currencies(text: str) -> frozenset[str]:
     return frozenset(name for name, form in _CURRENCIES.items() if form.search(text))
 
 
+def _is_binomial(shape: Shape) -> bool:
+    return isinstance(shape, Value) and shape.node[0] == "binomial"
+
+
 def _has_joined_unit(shape: Shape) -> bool:
     return isinstance(shape, Value) and units.is_joined_product(shape.unit)
 
@@ -230,7 +265,11 @@ def _is_open(expected: Shape, answer: Shape) -> bool:
     if is_complex and any(_counts_terms(value.node) > 2 for value in answer_values):
         return True
     if expected_values and all(is_plain(value.node) for value in expected_values):
-        return any(not is_plain(value.node) or "\\div" in value.text for value in answer_values)
+        if any(not is_plain(value.node) or "\\div" in value.text for value in answer_values):
+            return True
+        has_division = any(_is_division_to_do(value.node) for value in expected_values)
+        has_division = has_division or isinstance(answer, Matrix)
+        return not has_division and any(_is_division_to_do(value.node) for value in answer_values)
     allowed_families = frozenset().union(*(_families(value.node) for value in expected_values))
     return any(not _families(value.node) <= allowed_families for value in answer_values)
 
@@ -303,6 +342,8 @@ def is_plain(node: Node) -> bool:
     match node:
         case ("number", *_) | ("based", *_) | ("constant", "infinity"):
             return True
+        case ("-", ("-", _)):
+            return False
         case ("-" | "%" | "degree", inside):
             return is_plain(inside)
         case ("/", top, bottom):
@@ -311,6 +352,16 @@ def is_plain(node: Node) -> bool:
             return _is_power_of_ten(power)
         case ("^", *_):
             return _is_power_of_ten(node)
+    return False
+
+
+def _is_division_to_do(node: Node) -> bool:
+    """Tell whether it is a division of whole numbers whose result is one, too: 8/2, not 8/1."""
+    match node:
+        case ("-" | "%" | "degree", inside):
+            return _is_division_to_do(inside)
+        case ("/", top, ("number", bottom, *_)):
+            return _is_whole(top) and bottom not in (0, 1) and values.exact(node).denominator == 1
     return False
 
 

@@ -95,6 +95,8 @@ def is_same_name(first: Shape, second: Shape) -> bool:
     if segments[0] or segments[1]:
         return segments[0] == segments[1]
     texts = sorted(re.sub(r"\s", "", side.text) for side in (first, second))
+    if re.fullmatch(rf"{re.escape(texts[0])}_\{{?\d\}}?", texts[1]) and len(texts[0]) == 1:
+        return True  # x_1 is one of the values of x
     return texts[1] == "y" and re.fullmatch(r"[fgh]\(x\)", texts[0]) is not None
 
 

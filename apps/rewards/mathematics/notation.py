@@ -128,7 +128,7 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 # Digits of Arabic, Persian, Hindi, Bengali and Thai, with the decimal signs of Arabic.
 _OTHER_DIGITS = {
     zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50) for digit in range(10)
-} | {0x66B: ".", 0x66C: ""}
+} | {0x66B: ".", 0x66C: "", **{0x1D7CE + place: str(place % 10) for place in range(50)}}
 CURRENCIES = {
     "€": "euro",
     "£": "pound_sterling",
@@ -231,7 +231,7 @@ _SAME = (
 _COMMAND_BEFORE = re.compile(r"\\[a-zA-Z]+$")
 _PERCENT = re.compile(
     r"(?<=[\d}])\s?(?:\\text\s?\{\s?)?(?:percent(?:age)?|per cent|pct|Prozent|pour ?cent"
-    r"|por ?ciento|por ?cento|per ?cento|процент(?:а|ов)?)\b\s?\}?",
+    r"|por ?ciento|por ?cento|per ?cento|процент(?:а|ов)?|パーセント)\b\s?\}?",
     re.I,
 )
 _PERCENT_IN_CHINESE = re.compile(r"百分之\s?(\d{1,9}(?:\.\d{1,9})?)")
@@ -285,6 +285,11 @@ _MIXED = re.compile(
 )
 
 
+_NOT_SEVERAL = re.compile(
+    r"^([a-z])\s?\\ne(?:q(?![a-z]))?\s?(-?[\w\\{}/. ]{1,40}(?:,\s?-?[\w\\{}/. ]{1,40}){1,5})$"
+)
+
+
 def _as_sign(match: re.Match) -> str:
     return match[1] + _MONEY_NAMES[match[2].rstrip(".").replace("\\", "").upper()]
 
@@ -320,7 +325,7 @@ def clean(text: str) -> str:
     text = re.sub(r"(?<=\d)_(?=\d{3}(?!\d))", "", text)
     text = re.sub(r"\\frac\s?(\d)\s?(\d)(?!\d)", r"\\frac{\1}{\2}", text)
     text = _FEET.sub(r"\1 ft \2 in", _BASED_IN_BRACKETS.sub(r"\1", text))
-    text = bases.with_indices(text)
+    text = _NOT_SEVERAL.sub(_each_not_equal, bases.with_indices(text.replace("^{}", "")))
     text = _TO.sub(":", _ARC.sub(_arc, text))
     text = _BUILDER.sub(r"\\{\1\\}", text)
     text = unit_names.in_english(_CJK_UNIT.sub(r"\\text{\1}", text))
@@ -329,6 +334,12 @@ def clean(text: str) -> str:
 
 def _overlined(match: re.Match) -> str:
     return rf"\overline{{{match[0][::2]}}}"
+
+
+def _each_not_equal(match: re.Match) -> str:
+    """Write x ≠ 0, 1 as x ≠ 0 and x ≠ 1."""
+    name = match[1]
+    return " \\text{ and } ".join(f"{name} \\ne {value.strip()}" for value in match[2].split(","))
 
 
 def _scaled(match: re.Match) -> str:

@@ -10,6 +10,7 @@ from apps.rewards.mathematics import (
     decimals,
     naming,
     notation,
+    proportions,
     setreading,
     shapes,
     units,
@@ -38,6 +39,13 @@ _FLIPPED = {
     "\\subseteq": "\\supseteq",
     "\\supseteq": "\\subseteq",
 }
+DECIMAL = 10
+# What stands in the place of a unit and adds another value, or takes the value back.
+_NO_UNIT = re.compile(
+    r"\b(?:or|nor|not|no|if|but|wrong|false|incorrect|maybe|perhaps|versus|vs|oder|ou)\b|\?"
+    r"|(?<![\^{a-zA-Z-])\d",
+    re.I,
+)
 ORDERED = ("=", "<", ">", "\\le", "\\ge", "\\ne")  # signs between numbers
 LETTER = re.compile(r"\(?\s*+([A-Ja-j])\s*+\)?")
 # A letter with a sign that makes it a label; a whole item that is one letter.
@@ -73,12 +81,14 @@ CHOSEN = re.compile(r"\(\s?([A-J])\s?\)|([A-J])(?:\s?[.:)]|$)")
 class Rules:
     """Rules of comparison.
 
-    `percent`: 50 % is 0.5; `units`: units may be left out; `tolerance`: relative.
+    `percent`: 50 % is 0.5; `units`: units may be left out; `tolerance`: relative; `ratios`:
+    a ratio is asked for, so that 3:45 is no time of day, and 12:1 is 12.
     """
 
     percent: bool = True
     units: bool = True
     tolerance: float = 0.0
+    ratios: bool = False
 
 
 def flipped(sign: str) -> str:
@@ -108,12 +118,21 @@ def same_answer(expected: str, answer: str, rules: Rules) -> bool:
             return find_chosen_letter(answer_text) == labelled[1]
         return same_answer(expected_text[labelled.end() :], answer, rules)
     return any(
-        any(
-            same(expected_shape, answer_shape, rules)
-            for expected_shape in read_all_meanings(expected_spelling)
-            for answer_shape in read_all_meanings(answer_spelling)
-        )
+        _same_meaning(expected_spelling, answer_spelling, rules)
         for expected_spelling, answer_spelling in _spellings(expected, answer)
+    )
+
+
+def _same_meaning(expected: str, answer: str, rules: Rules) -> bool:
+    """Tell whether any meanings are the same, but for lists that both may be: 32,348 cents."""
+    expected_meanings = read_all_meanings(expected)
+    answer_meanings = read_all_meanings(answer)
+    are_values = isinstance(expected_meanings[0], Value) and isinstance(answer_meanings[0], Value)
+    return any(
+        same(expected_shape, answer_shape, rules)
+        for expected_shape in expected_meanings
+        for answer_shape in answer_meanings
+        if not (are_values and isinstance(expected_shape, Items))
     )
 
 
@@ -212,6 +231,8 @@ def _tight(text: str) -> str:
 
 def _same_words(expected: Shape, answer: Shape, rules: Rules) -> bool:
     """Compare as text; a name before "=" may be left out."""
+    if isinstance(expected, Ratio) or isinstance(answer, Ratio):
+        return proportions.is_same_ratio(expected, answer, are_asked=rules.ratios)
     if isinstance(expected, Relation) and naming.is_assignment(expected):
         return same(expected.sides[-1], answer, rules)
     if isinstance(answer, Relation) and naming.is_assignment(answer):
@@ -261,6 +282,8 @@ def _same_in_base(expected: tuple, answer: tuple) -> bool:
     if expected[0] == answer[0] == "based":
         return expected[3] == answer[3] and expected[2].lstrip("0") == answer[2].lstrip("0")
     based, plain = (expected, answer) if expected[0] == "based" else (answer, expected)
+    if based is answer and based[3] > DECIMAL:  # 0x61 is not 61
+        return False
     return plain[0] == "number" and plain[2].lstrip("0") == based[2].lstrip("0")
 
 
@@ -273,6 +296,8 @@ def _unit_factor(expected: Value, answer: Value, rules: Rules) -> Fraction | Non
     if expected.unit == answer.unit:
         return Fraction(1)
     if expected.is_percent or answer.is_percent:
+        return None
+    if not expected.unit and expected.node[0] != "based" and _NO_UNIT.search(answer.unit):
         return None
     if expected.unit and answer.unit:
         return units.unit_ratio(expected.unit, answer.unit)
@@ -322,9 +347,13 @@ def _same_items(expected: Items, answer: Items, rules: Rules) -> bool:
 
     A pair may lack its brackets. Named values are compared in the order of their names.
     """
-    if {expected.link, answer.link} == {"and", "or"} and all(map(shapes.is_symbol, expected.items)):
-        return False  # p and q, p or q
-    if answer.link == "or" != expected.link and _named_apart(answer.items):
+    if {expected.link, answer.link} == {"and", "or"} and (
+        all(map(shapes.is_symbol, expected.items)) or any(map(setreading.is_bound, expected.items))
+    ):
+        return False  # p and q, p or q; x < 1 and x > 2, x < 1 or x > 2
+    if setreading.has_bounds_to_meet(answer) and setreading.is_empty(answer):
+        return False
+    if (expected.link == "or") != (answer.link == "or") and _have_different_names(answer.items):
         return False  # x = 2 or y = 3
     if {expected.left, answer.left} <= {"", "\\{"}:
         expected_items = list(expected.items)
@@ -351,12 +380,22 @@ def _same_items(expected: Items, answer: Items, rules: Rules) -> bool:
 
 
 def _in_order(items: Sequence[Shape]) -> list[Shape]:
-    """Return named values in the order of their names: y = 2, x = 1 is the point (1, 2)."""
+    """Return the values of x, y and z in that order: y = 2, x = 1 is the point (1, 2)."""
     firsts = [item.sides[0] for item in items if isinstance(item, Relation)]
     names = [name.text for name in firsts if isinstance(name, Value) and shapes.is_symbol(name)]
-    if len(names) < len(items):
+    if len(names) < len(items) or not set(names) <= naming.UNKNOWNS:
         return list(items)
     return [items[place] for place in sorted(range(len(items)), key=names.__getitem__)]
+
+
+def _have_different_names(items: Sequence[Shape]) -> bool:
+    """Tell values of x and y from several values of x, which may be written x_1 and x_2."""
+    if not _named_apart(items):
+        return False
+    names = [
+        str(getattr(item.sides[0], "text", "")) for item in items if isinstance(item, Relation)
+    ]
+    return len({re.sub(r"_\{?\d\}?$", "", name) for name in names}) > 1
 
 
 def _named_apart(items: Sequence[Shape]) -> bool:
@@ -420,39 +459,9 @@ def _same_vector(expected: Shape, answer: Shape, rules: Rules) -> bool:
 
 
 def _same_ratio(expected: Shape, answer: Shape, rules: Rules) -> bool:
-    """Compare ratios by proportion, and a ratio of two with its quotient; times of day as text."""
     if isinstance(expected, Relation) or isinstance(answer, Relation):
         return _same_relation(expected, answer, rules)
-    if isinstance(expected, Ratio) and isinstance(answer, Ratio):
-        if _is_time(expected) and _is_time(answer):
-            return _times(expected) == _times(answer)
-        return len(expected.parts) == len(answer.parts) and _proportional(expected, answer)
-    ratio, quotient = (expected, answer) if isinstance(expected, Ratio) else (answer, expected)
-    if not isinstance(ratio, Ratio) or len(ratio.parts) != 2:
-        return False
-    if not isinstance(quotient, Value) or quotient.unit:
-        return False
-    return values.has_same_value(("/", ratio.parts[0].node, ratio.parts[1].node), quotient.node)
-
-
-def _is_time(ratio: Ratio) -> bool:
-    """Tell whether a ratio may be a time of day, such as 3:45."""
-    texts = [part.text for part in ratio.parts]
-    return len(texts) == 2 and bool(re.fullmatch(r"\d{1,2}:[0-5]\d", ":".join(texts)))
-
-
-def _times(ratio: Ratio) -> list[tuple]:
-    return [(part.text, units.parse_unit(part.unit)) for part in ratio.parts]
-
-
-def _proportional(expected: Ratio, answer: Ratio) -> bool:
-    if [part.unit for part in expected.parts] != [part.unit for part in answer.parts]:
-        return False
-    first = ("/", answer.parts[0].node, expected.parts[0].node)
-    return all(
-        values.has_same_value(("*", expected_part.node, first), answer_part.node)
-        for expected_part, answer_part in zip(expected.parts, answer.parts, strict=True)
-    )
+    return proportions.is_same_ratio(expected, answer, are_asked=rules.ratios)
 
 
 def _all_same(expected: Sequence[Shape], answer: Sequence[Shape], rules: Rules) -> bool:
@@ -465,6 +474,8 @@ def _all_same(expected: Sequence[Shape], answer: Sequence[Shape], rules: Rules) 
 def _same_relation(expected: Shape, answer: Shape, rules: Rules) -> bool:
     if isinstance(expected, Relation) and isinstance(answer, Relation):
         return _same_relations(expected, answer, rules)
+    if isinstance(answer, Relation) and answer.modulus is not None:
+        return _is_least_residue(answer) and same(expected, answer.sides[-1], rules)
     if isinstance(answer, Relation):
         return _chain_has_value(answer, expected, rules)
     return isinstance(expected, Relation) and any(
@@ -532,12 +543,27 @@ def _same_residues(expected: Relation, answer: Relation, rules: Rules) -> bool:
     """Tell whether two congruences have one modulus, and sides that differ by its multiples."""
     if expected.modulus is None or answer.modulus is None:
         return False
-    if len(expected.sides) != len(answer.sides):
+    modulus = expected.modulus
+    expected_sides = expected.sides
+    if [len(expected_sides), len(answer.sides)] == [2, 1] and naming.is_name(expected_sides[0]):
+        expected_sides = expected_sides[1:]
+    if len(expected_sides) != len(answer.sides):
         return False
-    if not values.has_same_value(expected.modulus, answer.modulus):
+    if not values.has_same_value(modulus, answer.modulus):
         return False
-    pairs = zip(expected.sides, answer.sides, strict=True)
-    return all(same(a, b, rules) or _congruent(a, b, expected.modulus) for a, b in pairs)
+    pairs = zip(expected_sides, answer.sides, strict=True)
+    return all(same(a, b, rules) or _congruent(a, b, modulus) for a, b in pairs)
+
+
+def _is_least_residue(relation: Relation) -> bool:
+    """Tell 5 (mod 7) from 61 (mod 7), which is still to be worked out."""
+    residue = relation.sides[-1]
+    if not isinstance(residue, Value) or relation.modulus is None:
+        return False
+    try:
+        return 0 <= values.exact(residue.node) < values.exact(relation.modulus)
+    except (values.NotExact, values.NoValue):
+        return True
 
 
 def _congruent(first: Shape, second: Shape, modulus: tuple) -> bool:
@@ -565,35 +591,7 @@ def _same_two_sides(expected: Relation, answer: Relation, rules: Rules) -> bool:
     if [len(pair) for pair in nodes] != [len(expected.sides), len(answer.sides)]:
         return False
     expected_difference, answer_difference = (("+", pair[0], ("-", pair[1])) for pair in nodes)
-    factor = _factor(expected_difference, answer_difference)
+    factor = proportions.constant_factor(expected_difference, answer_difference)
     if not factor or answer.signs[0] not in ORDERED:
         return False
     return expected.signs[0] == (answer.signs[0] if factor > 0 else flipped(answer.signs[0]))
-
-
-def _factor(expected: tuple, answer: tuple) -> float:
-    """Return the constant factor of the expected formula to the answer; 0 if there is none."""
-    names = sorted(values.symbols(expected) | values.symbols(answer))
-    if not names or values.symbols(expected) != values.symbols(answer):
-        return 0.0
-    first = values.choose_test_points(names)[0]
-    try:
-        top = values.exact(expected, first)
-        bottom = values.exact(answer, first)
-    except (values.NotExact, values.NoValue):
-        return _plain_factor(expected, answer)
-    if not top or not bottom:
-        return 0.0
-    factor = top / bottom
-    scaled = ("*", ("number", factor, str(factor)), answer)
-    return float(factor) if values.has_same_value(expected, scaled) else 0.0
-
-
-def _plain_factor(expected: tuple, answer: tuple) -> float:
-    """Return 1 for equal values, -1 for opposite ones, 0 for others.
-
-    It serves values that are no fractions, where only a change of sides can be recognised.
-    """
-    if values.has_same_value(expected, answer):
-        return 1.0
-    return -1.0 if values.has_same_value(expected, ("-", answer)) else 0.0

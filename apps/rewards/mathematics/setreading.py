@@ -51,6 +51,14 @@ def _names(shape: Shape) -> frozenset[str]:
     return frozenset()
 
 
+def is_empty(shape: Shape) -> bool:
+    """Tell whether the shape is read as a set of real numbers that has none."""
+    try:
+        return real_set(shape).is_empty
+    except NoSet:
+        return False
+
+
 def real_set(shape: Shape) -> RealSet:
     """Read a shape as a set of real numbers. Raises NoSet."""
     match shape:
@@ -99,7 +107,10 @@ def _of_items(shape: Items) -> RealSet:
 
 
 def _of_conditions(shape: Items) -> RealSet:
-    """Join conditions by "or"; "and", and a comma where they have something in common, meet."""
+    """Join conditions by "or"; "and" meets them, and so does a comma if they have values in common.
+
+    "x = 2 and x = 3" lists two solutions; "x < 1 and x > 2" has none.
+    """
     if not all(isinstance(item, Relation | Items | SetOperation) for item in shape.items):
         raise NoSet
     sets = [real_set(item) for item in shape.items]
@@ -107,7 +118,19 @@ def _of_conditions(shape: Items) -> RealSet:
         return realsets.union(sets)
     common = realsets.intersection(sets)
     has_conditions = all(isinstance(item, Relation) for item in shape.items)
-    return common if has_conditions and not common.is_empty else realsets.union(sets)
+    if not has_conditions or (common.is_empty and not has_bounds_to_meet(shape)):
+        return realsets.union(sets)
+    return common
+
+
+def has_bounds_to_meet(shape: Items) -> bool:
+    """Tell whether these are bounds that must all hold: x > 1 and x < 3."""
+    return shape.link == "and" and all(map(is_bound, shape.items))
+
+
+def is_bound(shape: Shape) -> bool:
+    """Tell whether this is an inequality between numbers."""
+    return isinstance(shape, Relation) and bool(shape.signs) and set(shape.signs) <= set(OPEN)
 
 
 def _of_relation(shape: Relation) -> RealSet:

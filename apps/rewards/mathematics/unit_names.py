@@ -18,6 +18,8 @@ second: sekunde sekunden seconde secondes segundo segundos
 day: tag tage tagen jour jours día días dia dias
 week: woche wochen semaine semaines semana semanas
 liter: litro litros litern
+km/h: kilometer_pro_stunde kilomètres_par_heure kilómetros_por_hora km_pro_stunde
+m/s: meter_pro_sekunde mètres_par_seconde metros_por_segundo
 m^2: quadratmeter quadratmetern
 m^3: kubikmeter kubikmetern
 cm^2: quadratzentimeter
@@ -53,11 +55,19 @@ mol: моль 摩尔 モル
 L: л литр литра литров 升 リットル
 mL: мл 毫升 ミリリットル
 m/s: м/с 米/秒 米每秒
-m/s^2: м/с² м/с^2 米/秒²
-km/h: км/ч 千米/时 千米/小时 公里/小时
+m/s^2: м/с² м/с^2 米/秒² 米每二次方秒 米/秒^2
+km/h: км/ч 千米/时 千米/小时 公里/小时 千米每小时 公里每小时
+m^2: 平方米 平方メートル м² кв.м
+cm^2: 平方厘米 平方センチメートル см²
+km^2: 平方千米 平方公里 км²
+m^3: 立方米 立方メートル м³
+cm^3: 立方厘米 立方センチメートル см³
+day: 天 日間 день дня дней
+week: 周 星期 週間 неделя недели недель
 g/mol: г/моль 克/摩尔
 kg/m^3: кг/м³ кг/м^3
-celsius: 摄氏度
+celsius: 摄氏度 градус_Цельсия градуса_Цельсия градусов_Цельсия
+degree: градус градуса градусов 度
 """.strip().splitlines()
 
 
@@ -74,7 +84,7 @@ def _read_table(latin: bool) -> tuple[re.Pattern, dict[str, str]]:
     english: dict[str, str] = {}
     for line in _LATIN if latin else _OTHERS:
         name, _, foreign_names = line.partition(": ")
-        english |= dict.fromkeys(foreign_names.split(), name)
+        english |= {word.replace("_", " "): name for word in foreign_names.split()}
     names = "|".join(map(re.escape, sorted(english, key=len, reverse=True)))
     behind = r"(?![^\W_])" if latin else r"(?![а-яёА-ЯЁA-Za-z/^²³\d])"
     flags = re.I if latin else 0

@@ -30,7 +30,7 @@ _TABLE = {
     ),
     "time": (
         """
-        ms millisecond: 1/1000; s sec second: 1; min minute: 60; h hr hour: 3600; day: 86400;
+        ms millisecond: 1/1000; s sec second: 1; min minute: 60; h hr hrs hour: 3600; day: 86400;
         week wk: 604800; 秒: 1; 分钟: 60; 小时: 3600; 天: 86400; 周: 604800
     """
     ),

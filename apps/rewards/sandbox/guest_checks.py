@@ -19,6 +19,7 @@ from apps.rewards.sandbox.guest_calls import find_function, load_module
 from apps.rewards.sandbox.prelude import prelude_names
 from apps.rewards.sandbox.values import KIND, decode, encode, refuse_type
 
+TESTS = "tests"  # the module of the tests
 MAX_PARTS = 100_000  # of an object that the tests iterate over
 
 
@@ -52,7 +53,7 @@ class AnswerServer:
         if self.load_error is not None:
             return {"broken": self.load_error}
         try:
-            arguments = decode(request["args"], self.objects.__getitem__)
+            arguments = decode(request["args"], self._referred)
             before = json.dumps(request["args"])
             value = getattr(self, request["do"])(
                 self._target(request), *arguments, **self._keyword_arguments(request)
@@ -71,7 +72,21 @@ class AnswerServer:
         return find_function(self.names, request["name"])
 
     def _keyword_arguments(self, request):
-        return decode(request.get("kwargs", {}), self.objects.__getitem__)
+        return decode(request.get("kwargs", {}), self._referred)
+
+    def _referred(self, where):
+        """Return an object that was kept, or a copy of one of a class of the tests: Pair(5, 24).
+
+        The copy is of the answer's class of that name, or else has the attributes alone.
+        """
+        if not isinstance(where, list):
+            return self.objects[where]
+        name, attributes = where
+        own_class = self.names.get(name)
+        is_class = isinstance(own_class, type) and own_class.__module__ != "builtins"
+        copy = object.__new__(own_class) if is_class else types.SimpleNamespace()
+        vars(copy).update(decode(attributes, self._referred))
+        return copy
 
     def _keep_object(self, value):
         self.objects.append(value)
@@ -229,7 +244,7 @@ class Channel:
 
     def _run(self, task, check, has_prelude):
         """Run one check in a module of its own, then what in it is a test by its name or class."""
-        names = vars(new_module("tests", False))
+        names = vars(new_module(TESTS, False))
         names["__builtins__"] = Names(self, has_prelude)
         sys.modules["solution"] = SolutionModule(self)
         exec(compile(task["setup"], "setup", "exec"), names)  # noqa: S102
@@ -314,6 +329,8 @@ def encode_reference(value):
         return {KIND: "ref", "v": value._where["ref"]}
     if isinstance(value, Remote):
         return encode_reference(value._channel.send_request("get", value._where, ()))
+    if type(value).__module__ == TESTS and hasattr(value, "__dict__"):
+        return {KIND: "ref", "v": [type(value).__name__, encode(vars(value), encode_reference)]}
     return (
         encode(list(value))
         if isinstance(value, range | types.GeneratorType)

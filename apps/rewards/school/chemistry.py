@@ -173,7 +173,9 @@ Atoms = dict[str, Fraction]  # by element
 
 
 _HEAVY_HYDROGEN = {"D": "⟨2⟩H", "T": "⟨3⟩H"}
-_SINGLE_ISOTOPE = re.compile(r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12})\s?-\s?(\d{1,3})")
+_SINGLE_ISOTOPE = re.compile(
+    r"(\d{1,3})\s?([A-Z][a-z]?)|([A-Za-z]{1,12}\s?(?=-)|[A-Za-z]{4,12}\s)-?\s?(\d{1,3})"
+)
 _ISOTOPE_IN_SENTENCE = re.compile(
     rf"(?<![\w^{{}}.,+-])(?:{_SINGLE_ISOTOPE.pattern})(?![\w^{{}}+-]|[.,]\d)"
 )
@@ -304,9 +306,12 @@ def is_equation(text: str) -> bool:
     return bool(_ARROW.search(plain_formula(text)))
 
 
+_BOND = re.compile(r"(?<=[A-Za-z0-9)])-(?=[A-Z(])")  # C6H5-OH
+
+
 def species(text: str) -> Species:
     """Return one formula without a number in front. Raises NotChemistry."""
-    return _species(plain_formula(text))
+    return _species(_BOND.sub("", plain_formula(text)))
 
 
 def isotope(text: str) -> str:
@@ -324,7 +329,8 @@ def isotope(text: str) -> str:
 
 def _marked_isotope(match: re.Match) -> str:
     """Return an isotope as ^{14}C; "" if its name is not that of an element."""
-    element = _NAMES.get((match[3] or "").lower(), match[2] or match[3])
+    name = (match[3] or "").strip()
+    element = _NAMES.get(name.lower(), match[2] or name)
     return f"^{{{match[1] or match[4]}}}{element}" if element in ELEMENTS else ""
 
 

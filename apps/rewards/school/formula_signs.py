@@ -42,9 +42,15 @@ _AFTER = (
 )
 
 
+# The atomic number beside a mass number, which the element tells: ⁴₂He, _2^4He.
+_SMALL_NUMBER = re.compile(r"([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3})[₀-₉]{1,3}(?=[A-Z])")
+_NUMBER_FIRST = re.compile(r"(?<![A-Za-z)\]}])_\{?\d{1,3}\}?(\^\{?\d{1,3}\}?)(?=[A-Z])")
+
+
 def in_plain_signs(text: str) -> str:
     """Return the formula with the signs of this module, and nothing of LaTeX or HTML."""
     text = _FRACTION.sub(lambda sign: _FRACTIONS[sign.group()], text)
+    text = _NUMBER_FIRST.sub(r"\1", _SMALL_NUMBER.sub(r"\1", text))
     text = _HIGH_RUN.sub(_superscript, text).translate(SUBSCRIPTS)
     text = _HTML.sub(lambda tag: _HTML_MARKS[tag.group().lower()], text)
     for pattern, plain in _BEFORE:

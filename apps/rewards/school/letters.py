@@ -58,6 +58,12 @@ _ANSWERS = re.compile(
 )
 _NAMED_BEFORE = re.compile(rf"({_ANSWERS.pattern})\**\s?[:：=]\**", re.I)
 _FORMULA = re.compile(r"\$[^$\n]{1,300}\$|\\\([^\n]{1,300}?\\\)")
+_DENIED_BY_SIGN = re.compile(r"(?:[~¬]|\\(?:neg|lnot)(?![a-z]))\s?(?=\(?[A-J](?![A-Za-z]))")
+_ANNOUNCEMENT = re.compile(
+    r"[\s*_#>-]{0,6}(?:the\s|my\s)?(?:final\s|correct\s)?(?:answer|antwort|réponse|respuesta|答案|答え"
+    r"|ответ)(?:\sis)?[\s*:：]{0,5}\(?([A-J])\)?[.。\s*]{0,4}",
+    re.I,
+)
 _ASKED = re.compile(r"(?<![A-Za-z])\(?[A-Z]\)?\?(?=\s(?:No|Not|Wrong|Nein|Non)\b)", re.I)
 # A question is no answer, and "Between A and C, C is better" names two letters to pick one.
 _QUESTION = re.compile(r"[^.!?\n]{0,300}\?(?!\s(?:No|Not|Wrong|Nein|Non|Yes|Right|Ja|Oui)\b)")
@@ -85,7 +91,8 @@ _EITHER = re.compile(
 _NAMES_BEFORE = re.compile(r"\b(?:vitamin|hepatitis|appendix|grade)\s\(?$", re.I)
 # Letters of full width, and circled ones.
 _PLAIN_LETTERS = {code: code - 0xFEE0 for code in range(0xFF21, 0xFF3B)} | {
-    code: code - 0x24B6 + ord("A") for code in range(0x24B6, 0x24D0)
+    **{code: code - 0x24B6 + ord("A") for code in range(0x24B6, 0x24D0)},
+    **{code: code - 0xFEE0 for code in range(0xFF41, 0xFF5B)},
 }
 # What stands behind each letter where all are gone through: "- A: yes".
 _YES = re.compile(r"[\s*_-]*(?:yes|true|correct|right|✓|✔|✅|对|正确)[\s*_.!]*$", re.I)
@@ -140,6 +147,7 @@ _WRONG = re.compile(
     r"|faux|fausse|incorrecta?)\b|\b(?:not|n['’]t|never|cannot)(?: be| the)?(?:"
     r" (?:correct|right|true"
     r"|answer|possible|valid|it))|n['’]t (?:correct|right|true|the)"
+    r"|^\W{0,4}\(?[A-J]\)?[:,]?\sno\W{0,3}$"
     r"|错|不正确|不对|ではあり|ではな|じゃな|아닙|아니",
     re.I,
 )
@@ -157,7 +165,7 @@ _EXPLAINS = re.compile(
     re.I,
 )
 _TAKEN_BACK = re.compile(r"\b(?:actually|wait|correction|instead|sorry)\b|不对|错了", re.I)
-_IS_I = re.compile(r".*(?:\bis|[:：]) I\s*", re.S)  # the letter, no person
+_IS_I = re.compile(r".*(?:\bis|[:：])\s{1,3}I\s*", re.S)  # the letter, no person
 _CONCEDED = re.compile(r"^(?:while|although|though|even though)\b[^,]{1,200},\s*", re.I)
 _EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
@@ -218,7 +226,9 @@ def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
         behind = "\n".join(lines[explanation_start:])
         if not _announced_letters(behind) - picks and not _TAKEN_BACK.search(behind):
             return picks
-    if lines and (judged := _letters_judged_right(lines[-1])):
+    if len(announced := _announced_one_by_one(lines)) > 1:
+        return announced
+    if lines and (judged := _letters_judged_right(lines[-1])) is not None:
         return judged
     listed: list[tuple[str, str]] = []
     while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
@@ -241,15 +251,29 @@ def _read_last_lines(reply: str, choices: Any, several: bool) -> frozenset[str]:
     return frozenset()
 
 
+def _announced_one_by_one(lines: list[str]) -> frozenset[str]:
+    """Return the letters of the last lines that only announce one: "Answer: A", "Answer: B"."""
+    letters: set[str] = set()
+    for line in reversed(lines):
+        announcement = _ANNOUNCEMENT.fullmatch(line)
+        if announcement is None:
+            break
+        letters.add(announcement[1])
+    return frozenset(letters)
+
+
 def _denied_letters(text: str) -> set[str]:
     return set().union(*(_picks_and_denials(clause)[1] for clause in _clauses(text)))
 
 
-def _letters_judged_right(line: str) -> frozenset[str]:
-    """Return the letters with the verdict "right" in a line that gives each letter a verdict."""
+def _letters_judged_right(line: str) -> frozenset[str] | None:
+    """Return the letters with the verdict "right" in a line that gives each letter a verdict.
+
+    None for any other line.
+    """
     verdicts = list(_VERDICT_BEHIND.finditer(line))
     if len(verdicts) < 2 or _VERDICT_BEHIND.sub("", line).strip(" *_.-"):
-        return frozenset()
+        return None
     return frozenset(verdict[1].upper() for verdict in verdicts if _YES.match(verdict[2]))
 
 
@@ -258,6 +282,7 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
         r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:MAX_ANSWER_LENGTH]
     )
     text = re.sub(r"\*\*|(?<!\w)__|__(?!\w)", "", text).strip().strip("$. ")
+    text = _DENIED_BY_SIGN.sub("not ", text)
     text = _ARROWS.sub("", _QUOTED.sub(r"\1", _NOT_WRONG.sub("right", text)))
     text = _RATHER.sub("", _MAYBE_BEHIND.sub(r" \1", text))
     if _NONE.search(text) and not any(
@@ -406,7 +431,7 @@ def _is_verb(text: str, letter: re.Match) -> bool:
     """Tell "A is right" and "A and B" from "A dog"."""
     return bool(
         re.match(
-            r"\s(?:is|are|and|or|was|because|since|but|as|rather|instead|not|over|und|ist)\b",
+            r"\s(?:is|are|and|or|was|because|since|but|as|rather|instead|not|over|und|ist|both|seems?|looks|it\sis|must)\b",
             text[letter.end() :],
         )
     )

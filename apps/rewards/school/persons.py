@@ -36,6 +36,11 @@ _ROLE_BEHIND = re.compile(
     r"(?:\s(?:of|from)\s[^,;.]{1,40})?(?=[,.!]|$),?",
     re.I,
 )
+# "Former President", "Astronaut" right before a name of several words.
+_ROLE_ALONE = re.compile(
+    r"^(?:(?:[Ff]ormer|[Tt]hen|[Ee]x)[\s-])?(?:(?:[Uu]\.?[Ss]\.?|[A-Z][a-z]{1,12}(?:an|ish|ese|ch))\s)?"
+    rf"(?i:{_ROLES.partition('|band|')[0]})\s(?=[A-Z])"
+)
 _DID = re.compile(r"\s(?:did|does|has|had|was|is|would)(?:\s(?:it|so|that|this))?\s?[.!]?$", re.I)
 
 
@@ -51,6 +56,9 @@ def with_bare_name(text: str, reference: str) -> str:
     before = _ROLE_BEFORE.match(text)
     if before and text[before.end() :].casefold().startswith(name.casefold()):
         text = text[before.end() :]
+    alone = _ROLE_ALONE.match(text) if " " in name else None
+    if alone and text[alone.end() :].casefold().startswith(name.casefold()):
+        text = text[alone.end() :]
     if not text.casefold().startswith(name.casefold()):
         return text
     written = text[: len(name)]  # in the reply's own letters: "us" is not the U.S.

@@ -3,6 +3,7 @@
 Units are pint's; what it is given is short, of plain signs, and with small exponents only.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -132,6 +133,11 @@ _NESTED_TEXT = re.compile(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _NAME = re.compile(
     r"^(?:[A-Za-z]\w{0,30}|\\[a-zA-Z]{1,20})(?:_\{?\w{1,20}\}?)?\s?[=:]\s?(?=[-+\d.])"
 )
+_IN_PI = re.compile(
+    r"^-?(?:(\d{0,6}(?:\.\d{1,6})?)\s?(?:\\pi(?![a-z])|π|pi(?![a-z]))(?:\s?/\s?([1-9]\d{0,5}))?"
+    r"|\\frac\s?\{\s?(\d{0,6})\s?\\pi\s?\}\s?\{\s?([1-9]\d{0,5})\s?\})(\s?[A-Za-z\\°].{0,60})?$"
+)
+_POWER_IN_BRACKETS = re.compile(r"(?<=\d)\^\(\s?(-?\d{1,3})\s?\)")
 # 1h30, 1 h 30 m, 1:30 h; a metre is no part of an hour.
 _HOURS = re.compile(r"(\d{1,3})\s?(?:[hH]\s?|:(?=\d\d\s?h))([0-5]?\d)\s?(?:m|h|hours?|hrs?)?")
 _EACH = re.compile(
@@ -188,9 +194,10 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
 
 def parse_quantity(text: str) -> Quantity | None:
     """Read a quantity; None for what is no number, or has a unit that cannot be one."""
-    text = text[:MAX_LINE_BYTES].translate(_ONE_SIGN)
+    text = _POWER_IN_BRACKETS.sub(r"^{\1}", text[:MAX_LINE_BYTES].translate(_ONE_SIGN))
     text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
+    text = _IN_PI.sub(_times_pi, text)
     text = _MIXED.sub(_mixed, _with_halves(_ONE.sub("1 ", text)))
     if not re.search(r"\d", text):
         text = _spelled(re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text))
@@ -233,6 +240,15 @@ def _group_denominator(unit: str | None) -> str | None:
     above, line, below = (unit or "").partition("/")
     is_plain = line and not re.search(r"[/()]", below) and re.search(r"\S[\s*]+\S", below)
     return f"{above.strip()} / ( {below.strip()} )" if is_plain else None
+
+
+def _times_pi(match: re.Match) -> str:
+    """Write a part of π, π/4 or \\frac{\\pi}{4}, as a decimal; in radians if no unit follows."""
+    times = match[1] or match[3]
+    bottom = match[2] or match[4]
+    number = math.pi * float(times or 1) / float(bottom or 1)
+    sign = "-" if match.group().startswith("-") else ""
+    return f"{sign}{number:.12f}{match[5] or ' rad'}"
 
 
 def _with_halves(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from apps.rewards import corrections, dates, number_words, years
 from apps.rewards.altered_numbers import is_altered
-from apps.rewards.school import measures, persons
+from apps.rewards.school import listing, measures, persons, places
 from apps.rewards.school.words import (
     ALTERNATIVES,
     BEFORE,
@@ -21,7 +21,7 @@ MAX_NUMBER_LENGTH = 60  # characters of a number in words
 MAX_STATEMENT_WORDS = 40  # words of an answer in which a reference is looked for
 _COPULA = re.compile(
     r"[:：=]|\s[—–]\s|是|为|は"
-    r"|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named|turns|becomes)\b",
+    r"|\b(?:is|are|was|were|ist|sind|war|waren|est|sont|était|es|son|fue|era|lautet|called|named|known\sas|termed|turns|becomes)\b",
     re.I,
 )
 _BELIEVED = re.compile(
@@ -44,6 +44,7 @@ _ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
 _FRAME_BEFORE = re.compile(
     r"^(?:(?:คำตอบ)?\s?คือ|c['’](?:est|était)(?=\s)|(?:الجواب|الإجابة|الاجابة)\s(?:هو|هي)"
     r"|(?:هو|هي)(?=\s)|это(?=\s)|ответ\s?[:—-]"
+    r"|lo\s(?:escribió|pintó|inventó|compuso|descubrió|dirigió|fundó)(?=\s)"
     r"|(?:정?답)은|答えは|उत्तर(?=\s))\s?",
     re.I,
 )
@@ -60,7 +61,8 @@ _DAY = re.compile(  # the day and the month before a year
     re.I,
 )
 _REMARK = re.compile(
-    r"(?<=\w)\s\((?!(?:or|not|no|wrong|false|incorrect)\b)[^()]{1,60}\)[.!]?$", re.I
+    r"(?<=\w)\s\((?!(?:or|not|no|if|else|maybe|perhaps|possibly|wrong|false|incorrect)\b)[^()]{1,60}\)[.!]?$",
+    re.I,
 )
 _VERDICTS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _POLITE = re.compile(r"(?:です|でした|である|だ)$")
@@ -82,7 +84,11 @@ _SET_AGAINST = re.compile(
     re.I,
 )
 # What a question about a way is answered with: by photosynthesis, they use photosynthesis.
-_HOW = re.compile(r"\bhow\s(?!many|much|old|long|far|big|tall)", re.I)
+_HOW = re.compile(
+    r"\bhow\s(?!many|much|old|long|far|big|tall)|\b(?:by|through)\s(?:what|which)\b"
+    r"|\bwh(?:at|ich)\s(?:\w+\s)?(?:process|means|method)\b",
+    re.I,
+)
 _BY_MEANS = re.compile(
     r"^(?:through|via|by(?:\smeans\sof)?|using|with\sthe\shelp\sof|thanks\sto"
     r"|(?:they|it|he|she|we)\suses?d?)\s",
@@ -98,12 +104,24 @@ _AGE = re.compile(
 )
 _ASKS_AGE = re.compile(r"\bold\b|\bage\b", re.I)
 _KIND = re.compile(r"\b(?:which|what)\s(\w{3,20})\s", re.I)
+_KINDS = re.compile(
+    r"\b(ocean|river|sea|lake|mountain|desert|tower|bridge|museum|war|dynasty|empire|effect|prize"
+    r"|award|battle|treaty|theorem|island)s?\b",
+    re.I,
+)
+_OTHER_KINDS = {"mountain": "mount"}
 _LONG = {"Mt": "Mount ", "St": "Saint "}
 _SHORTENED = re.compile(r"\b(Mt|St)\.?\s(?=[A-Z])")
-_INITIALS = re.compile(r"(?<![A-Za-z.])(?:[A-Z]\.\s?){1,3}[A-Z]\.(\s?)(?=[A-Z][a-z]|$)")
+_INITIALS = re.compile(
+    r"(?<![A-Za-z.])(?:(?:[A-Z]\.\s?){1,3}[A-Z]\.|(?:[A-Z]\s){1,3}[A-Z](?=\s))(\s?)(?=[A-Z][a-z]|$)"
+)
 _FIRST = re.compile(r"(?<=[a-z]\s)I(?=\W{0,3}$|,|\s(?:was|is|of|began|ended|reigned|ruled)\b)")
 _HAS_DIGIT = re.compile(r"\d")
-_IN_YEAR = re.compile(r"(?<=\w)\sin\s\d{4}(?=[.!]?$)")
+_IN_YEAR = re.compile(
+    rf"(?<=\w),?\s(?:(?:in|on)\s(?:(?:\d{{1,2}}\s)?{_MONTH}\.?\s(?:\d{{1,2}},?\s)?)?(?:of\s)?\d{{4}}"
+    r"|from\s\d{4}\s(?:to|until|till)\s\d{4})(?=[.!]?$)",
+    re.I,
+)
 _OR = re.compile(r"\bor\b|\boder\b|还是", re.I)
 _OFFERS = re.compile(r"[,;:?]|\bor\b|\boder\b|还是", re.I)
 _ASKS_SEVERAL = re.compile(
@@ -136,7 +154,10 @@ def _gives_reference(text: str, reference: str, question: str) -> bool:
     text = _expand_abbreviations(corrections.last_statement(text))
     if not _HAS_DIGIT.search(reference):
         text = _IN_YEAR.sub("", text)
-    text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
+    text = places.without_place(_ANOTHER.sub("", _BELIEVED.sub("", text.strip())), reference)
+    if listing.names_another(text, reference.strip()):
+        return False
+    text = _REMARK.sub("", text)
     text = _BUT.sub("", _FRAME_BEHIND.sub("", _FRAME_BEFORE.sub("", text)))
     text = _without_emphasis(text, reference)
     if "?" in text and "?" not in reference:
@@ -169,8 +190,20 @@ def _gives_reference(text: str, reference: str, question: str) -> bool:
         return True
     if _ASKS.fullmatch(text) or (text.endswith("?") and _WHICH.search(text)):
         return False
+    if places.is_same_country(text, reference):
+        return True
+    if _names_other_offer(text, reference, question):
+        return False
     if _same_words(text, reference) or _leaves_out_kind(text, reference, question):
         return True
+    return _states_reference(text, reference, expected, question)
+
+
+def _states_reference(text: str, reference: str, expected: list[str], question: str) -> bool:
+    """Tell whether a sentence gives the reference, and none denies it or names another answer."""
+    question_stems = set(content(question))
+    if _is_cut_name(text, expected) or listing.lists_others(text, reference, question_stems):
+        return False
     sentences = [
         sentence
         for sentence in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text)
@@ -180,7 +213,7 @@ def _gives_reference(text: str, reference: str, question: str) -> bool:
         return False
     if re.search(rf"{re.escape(reference.strip())}か|か、?{re.escape(reference.strip())}", text):
         return False
-    words = set(content(question)) - _offered_words(question, expected)
+    words = question_stems - _offered_words(question, expected)
     if "'s" not in reference.replace("’", "'"):
         sentences = [_POSSESSIVE.sub(" ownedby", sentence) for sentence in sentences]
     statements = [_statement(sentence, expected, words) for sentence in sentences]
@@ -221,6 +254,17 @@ def _offered_words(question: str, expected: list[str]) -> set[str]:
         return set()
     short = [part[-len(expected) :] for part in parts]
     return {word for part in short for word in part} - set(expected)
+
+
+def _names_other_offer(text: str, reference: str, question: str) -> bool:
+    """Tell whether the text also names what else the question offers: left or right?"""
+    parts = [stem_words(part) for part in _OFFERS.split(question)] if _OR.search(question) else []
+    words = stem_words(reference)
+    offers = {part[-1] for part in parts if part}
+    if not offers & set(words[-1:]):
+        return False
+    stems = set(stem_words(text))
+    return bool((offers - set(words)) & stems) and not NEGATIONS & stems
 
 
 def _is_same_list(text: str, reference: str, question: str) -> bool:
@@ -267,19 +311,26 @@ def _same_words(text: str, reference: str) -> bool:
     return number.isdigit() and number_words.in_digits(_bare_text(text)) == number
 
 
+def _is_cut_name(text: str, expected: list[str]) -> bool:
+    """Tell whether the text is the name alone without its last letter: "Pari" is not Paris."""
+    return stem_words(text) == expected
+
+
 def _leaves_out_kind(text: str, reference: str, question: str) -> bool:
     """Tell whether only the kind in the question is missing: which ocean? The Pacific."""
     answer_stems = content(text)
     expected = content(reference)
-    kind = _KIND.search(question)
-    if kind is None or _OR.search(question) or not reference[:1].isupper():
+    if _OR.search(question) or not reference[:1].isupper() or len(expected) < 2:
         return False
-    name = stem(kind[1].lower())
-    return len(expected) > 1 and expected in ([*answer_stems, name], [name, *answer_stems])
+    kinds = {stem(kind.lower()) for kind in _KINDS.findall(question)}
+    if kind := _KIND.search(question):
+        kinds.add(stem(kind[1].lower()))
+    kinds |= {_OTHER_KINDS[kind] for kind in kinds if kind in _OTHER_KINDS}
+    return any(expected in ([*answer_stems, name], [name, *answer_stems]) for name in kinds)
 
 
 def _bare_text(text: str) -> str:
-    return text.strip(" .!*_\"'").casefold()
+    return text.strip(" .!*_\"'“”„«»‘’「」『』").casefold()
 
 
 def _is_verdict(text: str, expected: str) -> bool:
@@ -306,7 +357,7 @@ def _is_another_number(text: str, number: str) -> bool:
 
 def _is_only_number(text: str, number: str) -> bool:
     """Tell whether the text names this one number, as that of a time or a count: in 1945."""
-    text = _DAY.sub("", text) if len(number) == 4 else text
+    text = _DAY.sub("in ", text) if len(number) == 4 else text
     if text.strip(" .*") == number:
         return True
     if NEGATIONS & set(stem_words(text)):
@@ -316,7 +367,8 @@ def _is_only_number(text: str, number: str) -> bool:
         return False
     return (
         re.search(
-            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)|[:=]|[于於在是])\s?$",
+            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)|has|have|had|contains?"
+            r"|takes?|lasts?|hat|haben|tiene[ns]?|[:=]|[于於在是有])\s?$",
             text[: numbers[0].start()],
             re.I,
         )

@@ -54,6 +54,16 @@ def differ(first: str, second: str) -> bool:
     return Counter(first_units) != Counter(second_units)
 
 
+def is_only_composition(expected: str, answer: str) -> bool:
+    """Tell whether the answer only counts the atoms that the expected formula arranges.
+
+    C2H4O2 names each element once, CH3COOH does not.
+    """
+    elements = [re.findall(r"[A-Z][a-z]?", text) for text in (expected, answer)]
+    names_again = [len(set(names)) < len(names) for names in elements]
+    return names_again == [True, False] and len(elements[1]) > 1
+
+
 def _units(text: str) -> list[Unit] | None:
     """List the atoms with their hydrogen; None for what is no condensed structural formula."""
     if len(text) > MAX_STRUCTURE_LENGTH:

@@ -92,7 +92,11 @@ FILLERS = frozenset(
         "we",
     }
 )
-ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|或", re.I)
+ALTERNATIVES = re.compile(
+    r"\b(?:or|oder|ou|или|either|maybe|perhaps|possibly|vielleicht|quizás?|возможно|наверное)\b"
+    r"|或|可能|也许|大概|たぶん|多分|おそらく|かもしれ",
+    re.I,
+)
 # A word; of scripts without blanks each sign.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 SEPARATOR = re.compile(r"[,;:/\n•]|\s[-–]\s|\b(?:and|or)\b|、|，|；", re.I)

@@ -13,13 +13,14 @@ from apps.rewards.final_answer import (
     after_thinking,
     final_answer,
 )
+from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.school import chemistry, nuclear, structures
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 9
+VERSION = 10
 
 
 class Options(ScorerOptions):
@@ -54,6 +55,10 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(None, f"the task's answer is not a chemical formula: {problem}", details)
     if final and any(other_answer != answer for other_answer in final.others):
         return Verdict(0.0, "several different answers", details)
+    if final and not is_equation and _lists_formulas(rollout.text, final):
+        return Verdict(0.0, "several different answers", details)
+    if final and _GUESSED.search(f"{answer} {_last_line(rollout.text)}"):
+        return Verdict(0.0, "only guessed", details)
     if final and _DENIED.match(_INSTEAD.sub("", answer)):
         return Verdict(0.0, "the formula is denied", details)
     answer = _INSTEAD.sub("", answer)
@@ -77,6 +82,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         and structures.differ(*map(_condensed_formula, (expected, answer)))
     ):
         why = "the same atoms, bound in another way"
+    if (
+        not why
+        and not is_equation
+        and _ASKS_STRUCTURE.search(join_prompt_text(task.prompt))
+        and structures.is_only_composition(*map(_condensed_formula, (expected, answer)))
+    ):
+        why = "the atoms alone, where the structure is asked for"
     if why:
         return Verdict(0.0, why, details)
     return Verdict(1.0, "balanced and right" if is_equation else "the right formula", details)
@@ -99,6 +111,35 @@ def _score_nuclear(
     if sides != nuclear.reaction(expected):
         return Verdict(0.0, "another reaction", details)
     return Verdict(1.0, "balanced and right", details)
+
+
+_ASKS_STRUCTURE = re.compile(
+    r"\bstructur\w*|\b(?:semi-?)?(?:condensed|developed)\b|struktur\w*|\b(?:semi-)?développée?\b"
+    r"|\bestructural\b|\bsemidesarrollada\b|структурн\w*|结构|構造式|示性式",
+    re.I,
+)
+_GUESSED = re.compile(
+    r"\b(?:maybe|perhaps|possibly|(?:could|might|may)\sbe|vielleicht|peut-être|quizás?)\b|возможно"
+    r"|可能|也许|\((?:or|oder|ou)\s",
+    re.I,
+)
+
+
+def _last_line(text: str) -> str:
+    return after_thinking(text)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
+
+
+def _lists_formulas(text: str, final: FinalAnswer) -> bool:
+    """Tell whether the last two lines are formulas alone, and different ones."""
+    lines = [line.strip(" *$.-") for line in after_thinking(text)[-MAX_ANSWER_LENGTH:].splitlines()]
+    lines = [line for line in lines if line]
+    if final.by != LINE or len(lines) < 2 or any(" " in line for line in lines[-2:]):
+        return False
+    try:
+        first, last = map(chemistry.species, lines[-2:])
+    except NotChemistry:
+        return False
+    return first != last
 
 
 _AFTER_COLON = re.compile(r"^[A-Za-z ]{3,60}(?::|\bis)\s")  # The equation is: …
@@ -135,7 +176,8 @@ def _read(
             raise
         sentence = answer
         if final.by == LINE:
-            sentence = after_thinking(response)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
+            sentence = _last_line(response)
+            sentence = _ANOTHER.sub("", sentence)
         if is_equation:
             inside = chemistry.equation_in(sentence)
         else:
@@ -147,7 +189,7 @@ def _read(
 
 def _isotope(response: str, answer: str, final: FinalAnswer | None) -> str:
     """Return the one isotope of the last line, unless it is denied; else of the final answer."""
-    line = after_thinking(response)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
+    line = _last_line(response)
     if final is None or final.by != LINE:
         return chemistry.isotope(answer)
     if _DENIED.match(sentence := _INSTEAD.sub("", _ANOTHER.sub("", line))):
@@ -181,7 +223,7 @@ _STRUCTURE = re.compile(r"C[A-Za-z0-9()]{0,60}[=≡][A-Za-z0-9()=≡-]{1,60}")  
 
 def _answer_or_equation(text: str, final: FinalAnswer) -> str:
     """Return the final answer; an equation or structure on the last line counts as a whole."""
-    line = after_thinking(text)[-MAX_ANSWER_LENGTH:].strip().rpartition("\n")[2]
+    line = _last_line(text)
     left, sign, _ = line.partition(" = ")
     is_whole = (sign and "+" in left) or chemistry.has_arrow(line) or _STRUCTURE.fullmatch(line)
     return line if final.by == LINE and is_whole else final.text

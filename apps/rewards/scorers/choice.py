@@ -13,7 +13,7 @@ from apps.rewards.school.letters import (
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 9
+VERSION = 10
 
 
 class Options(ScorerOptions):

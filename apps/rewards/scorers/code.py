@@ -15,7 +15,7 @@ from apps.rewards.code.comparing import Rule, Whitespace
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 5
+VERSION = 6
 TESTS_S = 75.0  # for all tests of an answer
 SECONDS = 150.0  # the compiler has 60 of them
 MAX_CODE_LENGTH = 100_000  # characters of code

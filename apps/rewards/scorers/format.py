@@ -9,7 +9,9 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 MAX_TAGS = 20
-VERSION = 3
+INVISIBLE = ("Cf", "Cc", "Cn", "Co", "Mn", "Me")
+BLANK_LETTERS = "\u115f\u1160\u3164\uffa0\u2800"
+VERSION = 4
 # In thoughts the other tags may be named.
 THOUGHTS = frozenset(("think", "thinking", "thought", "thoughts", "reasoning", "scratchpad"))
 
@@ -84,8 +86,13 @@ def _check(text: str, options: Options) -> None:
 
 
 def _has_text(text: str) -> bool:
-    """Tell whether the text has visible characters; joiners and direction marks are not."""
-    return any(not sign.isspace() and unicodedata.category(sign) != "Cf" for sign in text)
+    """Tell whether the text has visible characters; joiners, marks and fillers are not."""
+    return any(
+        not sign.isspace()
+        and unicodedata.category(sign) not in INVISIBLE
+        and sign not in BLANK_LETTERS
+        for sign in text
+    )
 
 
 def _begins_inside(text: str, first: str, opened: bool | None) -> bool:

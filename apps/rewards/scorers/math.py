@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from apps.rewards import dates, number_words, years
+from apps.rewards import dates, number_words, rough_values, years
 from apps.rewards.altered_numbers import without_asked_bounds
 from apps.rewards.final_answer import (
     LINE,
@@ -25,13 +25,14 @@ from apps.rewards.mathematics.same import (
     same,
     same_answer,
 )
-from apps.rewards.mathematics.shapes import Items
+from apps.rewards.mathematics.shapes import Items, Value
 from apps.rewards.school.references import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
+from apps.rewards.spelled_values import in_figures
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 12
+VERSION = 13
 
 # An exclamation mark behind a number, at the end.
 _EXCLAIMED = re.compile(r"(?<=[\d%°)\]}$€£*])\s?[!！]{1,3}([\s*_🎉]{0,8})\Z")
@@ -55,6 +56,9 @@ _PHRASE = re.compile(r"[^\W\d_]{3,20}(?: [^\W\d_]{2,20}){0,3}")
 _ONE_WORD = re.compile(r"\W{0,4}\w{1,30}\W{0,4}")
 _VERDICTS = ("yes", "no", "true", "false")
 _ONE = re.compile(r"\A(?:a|an)\s(?=[a-z]{3,12}\Z)", re.I)
+_AND_A_HALF = re.compile(r"\Aan?\s([a-z]{3,12})\sand\sa\shalf\Z", re.I)
+_WORDS_WITH_UNIT = re.compile(r"([a-z][a-z -]{2,60})\s(?:of\san?\s)?([a-z]{3,12})", re.I)
+_LETTER_BEHIND = re.compile(r"(-?\d[\d.,]{0,20})([a-zA-Z])")
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 
 _ASSIGNED = re.compile(r"([a-zA-Z](?:_\{?\w\}?)?)\s?=\s?[^=,;\n]{1,60}\Z")
@@ -122,11 +126,13 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     }
     if len(final.text) > MAX_ANSWER_LENGTH:
         return Verdict(0.0, f"the answer is longer than {MAX_ANSWER_LENGTH} characters", details)
-    rules = Rules(options.percent, options.units, options.tolerance)
+    rules = Rules(options.percent, options.units, options.tolerance, expected.asks_ratio(question))
     if final.by == LINE and any(_is_verdict(reply, right_answer) for right_answer in right_answers):
         return Verdict(1.0, "the right answer", details)
     if final.by == LINE and _copies_task(reply, right_answers, question):
         return Verdict(0.0, "a copy of the task, not its answer", details)
+    if _is_only_near(reply, final, right_answers, question):
+        return Verdict(0.0, "only near the answer, which is exact", details)
     candidates = _candidates(final, right_answers, rules)
     if not candidates:
         return Verdict(0.0, _explain_several_answers(final, rules), details)
@@ -134,9 +140,22 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     candidates = [*candidates, *filter(None, results)]
     hexadecimals = [bases.plain_hexadecimal(text, question) for text in candidates]
     candidates += filter(None, hexadecimals)
+    candidates += filter(None, [_with_unit_apart(text, right_answers) for text in candidates])
     if is_exclaimed and final.by == LINE:
         candidates.append(f"{final.text}!")
     return _judge_candidates(right_answers, candidates, rules, question, details)
+
+
+def _is_only_near(
+    reply: str, final: FinalAnswer, right_answers: Sequence[str], question: str
+) -> bool:
+    """Tell whether the answer is "about three" where three is right and no estimate is wanted."""
+    if not all(map(rough_values.is_exact, right_answers)) or rough_values.asks_rough(question):
+        return False
+    if rough_values.is_only_near(final.text, final.text):
+        return True
+    is_sentence = final.by == LINE and rough_values.is_only_near(after_thinking(reply), final.text)
+    return is_sentence and not final.others
 
 
 def _plain_year(reference: str) -> str:
@@ -193,10 +212,26 @@ def _in_figures(text: str) -> str:
     """Write "ten" and "two hours" in figures; "" for what is no number in words or its unit."""
     if text.strip(" .!").lower() == "none":  # as a program prints that it has found nothing
         return ""
-    text = _ONE.sub("one ", text)
+    text = _ONE.sub("one ", _AND_A_HALF.sub(r"one and a half \1s", text))
+    in_unit = _WORDS_WITH_UNIT.fullmatch(text)
+    if in_unit and units.is_known_unit(in_unit[2]) and (value := in_figures(in_unit[1])):
+        return f"{value} \\text{{{in_unit[2]}}}"
     figures = "" if re.search(r"\d", text) or len(text) > SHOWN else number_words.in_digits(text)
     match = re.fullmatch(r"\d{1,20}(?: ([a-z]{1,20}))?", figures)
     return figures if match and (not match[1] or units.is_known_unit(match[1])) else ""
+
+
+def _with_unit_apart(text: str, right_answers: Sequence[str]) -> str:
+    """Return 5m as 5 m where the right answer has a unit, too; else ""."""
+    match = _LETTER_BEHIND.fullmatch(text.strip(" ."))
+    if match is None or not units.is_known_unit(match[2]):
+        return ""
+    has_unit = any(
+        isinstance(shape, Value) and shape.unit
+        for right_answer in right_answers
+        for shape in read_all_meanings(right_answer)[:1]
+    )
+    return rf"{match[1]} \text{{{match[2]}}}" if has_unit else ""
 
 
 def _says_answer(text: str, right_answer: str, question: str) -> bool:

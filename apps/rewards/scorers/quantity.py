@@ -13,7 +13,7 @@ from apps.rewards.school import quantities
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 11
+VERSION = 12
 SHOWN = 80
 
 

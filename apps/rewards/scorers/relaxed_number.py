@@ -16,7 +16,7 @@ from apps.rewards.school.references import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 11
+VERSION = 12
 SHOWN = 80
 _PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASCII)
 TOLERANCE = 0.05  # as ChartQA and those after it grade

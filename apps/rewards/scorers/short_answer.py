@@ -21,11 +21,11 @@ from apps.rewards.school.ideas import (
     scheme,
 )
 from apps.rewards.school.references import is_reference
-from apps.rewards.school.words import MAX_TEXT_LENGTH, stem_words
+from apps.rewards.school.words import MAX_TEXT_LENGTH, content, stem_words
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 10
+VERSION = 11
 SAME = "same"  # the judge's key where there are no ideas, only an answer to compare with
 
 
@@ -81,6 +81,8 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, "nothing was said", {"deterministic": True})
     if len(spoken) > options.max_words:
         return Verdict(0.0, f"longer than {options.max_words} words", {"deterministic": True})
+    if not marking.ideas and _marks_several(rollout):
+        return Verdict(0.0, "several different answers", {"deterministic": True})
     if is_reference(text, marking.reference, join_prompt_text(task.prompt)):
         return Verdict(1.0, "a reference answer", {"deterministic": True})
     if marking.ideas and names_everything(text, marking):
@@ -160,6 +162,13 @@ def _answer_text(rollout: RolloutView) -> str:
     marked = tags(reply) or boxes(reply)
     text = (marked[-1] if marked else reply.strip())[:MAX_TEXT_LENGTH]
     return re.sub(r"\\(?:text\w{0,8}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text)
+
+
+def _marks_several(rollout: RolloutView) -> bool:
+    """Tell whether boxes or answer tags mark different answers."""
+    reply = after_thinking(rollout.text)
+    marked = tags(reply) or boxes(reply)
+    return len({tuple(content(text)) for text in marked}) > 1
 
 
 def _score_points(result: MarkingResult, total: float, options: Options) -> Verdict:
