@@ -23,6 +23,7 @@ JSON object.
 import argparse
 import dataclasses
 import json
+import os
 import random
 import sys
 import tempfile
@@ -30,11 +31,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import django
 import torch
 from transformers import AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+django.setup()  # a configuration is checked against models
 
 from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402

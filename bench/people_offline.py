@@ -10,6 +10,7 @@ raters, never by the learner. One line of JSON for each run.
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
@@ -17,11 +18,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import django
 import torch
 from transformers import AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
+django.setup()  # a configuration is checked against models
 
 from apps.feedback.rater_model.learner import Learner, ValuedReply  # noqa: E402
 from apps.feedback.rater_model.reading import (  # noqa: E402

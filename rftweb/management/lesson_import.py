@@ -135,10 +135,13 @@ def _import(file: LessonFile, to: Destination, aside: Path | None, progress) -> 
     if aside is None:
         return import_lessons(file, to, None, progress)
     try:
-        with aside.open("xb") as stream:
-            return import_lessons(file, to, stream, progress)
+        stream = aside.open("xb")
     except FileExistsError:
         raise CommandError(f"--set-aside: {aside} already exists; choose another file") from None
+    except OSError as error:
+        raise CommandError(f"--set-aside: {error}") from None
+    with stream:
+        return import_lessons(file, to, stream, progress)
 
 
 def _destination(options: dict) -> Destination:

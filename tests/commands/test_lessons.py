@@ -84,6 +84,8 @@ def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):
     assert "1 lines set aside" in said("preferences", "import", path, "--set-aside", aside)
     assert aside.read_text() == "oops\n"
     assert "already exists" in refusal("preferences", "import", path, "--set-aside", aside)
+    nowhere = tmp_path / "none" / "bad.jsonl"
+    assert "--set-aside: " in refusal("preferences", "import", path, "--set-aside", nowhere)
 
 
 def test_preferences_from_ratings_of_a_run_are_stored_and_counted(run, finish, bob):
