@@ -165,7 +165,11 @@ def test_bad_row_of_an_array_is_reported_and_the_next_row_is_read(tmp_path, text
         ("a.jsonl.xz", lzma.compress(b'{"a": 1}\n')[:-9], "not a readable xz file"),
         ("a.jsonl.zst", zstd(b'{"a": 1}\n')[:-3], "not a readable zstd file"),
         ("a.zip", b"PK\x03\x04 and nothing else", "not a readable zip file"),
-        ("a.tar.gz", gzip.compress(packed_in_tar()), "a tar archive is not read; pack the folder"),
+        (
+            "a.tar.gz",
+            gzip.compress(packed_in_tar(), mtime=0),
+            "a tar archive is not read; pack the folder",
+        ),
         ("a.xlsx", zipped("[Content_Types].xml", "xl/workbook.xml"), "file of Excel .* as CSV"),
         ("a.zip", zipped("readme.md"), "contains no data file"),
         ("a.csv", b"prompt,answer\rq,4\r", "carriage return outside of quotes; end lines with LF"),
