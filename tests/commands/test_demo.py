@@ -26,7 +26,8 @@ from rftweb.management.run_report import summary_document
 from tests.clusters import copy_migrated_cluster, home, locked
 from tests.ports import kept_port
 from tests.warm_policies import copy_warm_policies, warm_policy
-from workers.policies import building, recipes
+from workers.policies import recipes
+from workers.policies.building import mean_reward
 from workers.policies.named_wheels import NotFetched, fetch_wheel
 from workers.policies.tiny import build_tiny
 
@@ -184,7 +185,7 @@ def test_warm_policies_start_with_a_mean_reward_from_0_3_to_0_5(name):
     folder = warm_policy(name)
     model = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert 0.30 <= building.mean_reward(model, tokenizer, recipes.find_recipe(name)) <= 0.50
+    assert 0.30 <= mean_reward(model, tokenizer, recipes.find_recipe(name)) <= 0.50
 
 
 @pytest.mark.stack
