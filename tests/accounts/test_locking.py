@@ -7,7 +7,15 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.locking import is_conflict, lock_first, lock_ids, lock_one, lock_rows, retrying
+from apps.accounts.locking import (
+    ATTEMPTS,
+    is_conflict,
+    lock_first,
+    lock_ids,
+    lock_one,
+    lock_rows,
+    retrying,
+)
 from apps.feedback import known_items
 from apps.feedback.suspicions.raising import _keep
 from apps.rewards.hacking.rows import Finding, JudgedReplies
@@ -133,7 +141,9 @@ def test_deadlock_is_retried(new_run, other):
     runs = [new_run(), new_run()]
     barrier = threading.Barrier(2)
     peer = other(retrying(crossing(runs[::-1], barrier)))
-    assert sorted([retrying(crossing(runs, barrier))(), peer.result()]) == [1, 2]
+    # One transaction is the first victim. On a busy machine it may meet the other again.
+    attempts = [retrying(crossing(runs, barrier))(), peer.result()]
+    assert 2 <= max(attempts) <= ATTEMPTS
 
 
 @pytest.mark.django_db(transaction=True)
