@@ -31,7 +31,8 @@ _BEFORE = re.compile(
     re.I,
 )
 _BEHIND = re.compile(
-    rf"{_NUMBER}[$*)}}\s]{{0,4}}(?:(?:\\text\s?\{{\s?)?\(?(?:approx|ungefähr|environ)|[-–]ish\b|ish\b|(?:\s?[^\W\d_]{{1,15}})?\s?(?:or\sso\b"
+    rf"{_NUMBER}[$*)}}\s]{{0,4}}(?:(?:\\text\s?\{{\s?)?\(?(?:approx|ungefähr|environ)"
+    rf"|[-–]ish\b|ish\b|(?:\s?[^\W\d_]{{1,15}})?\s?(?:or\sso\b"
     r"|give\sor\stake|oder\sso\b|más\so\smenos|ou\splus\sou\smoins|или\sоколо\sтого)"
     r"|\s?[个個名位本只]?(?:左右|上下|くらい|ぐらい|ほど|前後|程度))",
     re.I,

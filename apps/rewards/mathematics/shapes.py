@@ -76,7 +76,8 @@ _POSITIVE_SAID = re.compile(
 )
 # Words before a value that is rounded, and before one that is the answer.
 _ABOUT = re.compile(
-    r"^(?:=|\\approx|\\sim(?![a-z])|(?:\\text\s?\{\s?)?(?:about|approximately|approx\.?|roughly|exactly)"
+    r"^(?:=|\\approx|\\sim(?![a-z])"
+    r"|(?:\\text\s?\{\s?)?(?:about|approximately|approx\.?|roughly|exactly)"
     r"\s?\}?(?=[\s\d.\\-]))\s?",
     re.I,
 )

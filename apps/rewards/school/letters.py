@@ -431,7 +431,8 @@ def _is_verb(text: str, letter: re.Match) -> bool:
     """Tell "A is right" and "A and B" from "A dog"."""
     return bool(
         re.match(
-            r"\s(?:is|are|and|or|was|because|since|but|as|rather|instead|not|over|und|ist|both|seems?|looks|it\sis|must)\b",
+            r"\s(?:is|are|and|or|was|because|since|but|as|rather|instead|not"
+            r"|over|und|ist|both|seems?|looks|it\sis|must)\b",
             text[letter.end() :],
         )
     )

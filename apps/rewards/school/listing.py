@@ -10,7 +10,8 @@ from apps.rewards.school.words import content, stem_words
 MAX_NAME_WORDS = 4  # of an answer that is a name alone
 _ONE_OF = re.compile(
     r"^\W{0,3}(?:one|another)\s\w{2,20}\s(?:is|was)\b|"
-    r"\b(?:one|any|some|either)\sof\b|\bsuch\sas\b|\bsomething\slike\b|\bfor\s(?:example|instance)\b"
+    r"\b(?:one|any|some|either)\sof\b|\bsuch\sas\b|\bsomething\slike\b"
+    r"|\bfor\s(?:example|instance)\b"
     r"|\be\.g\.|\bamong\s(?:these|them|others)\b|\b(?:options|candidates|possibilities)\b",
     re.I,
 )

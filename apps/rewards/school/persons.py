@@ -38,7 +38,8 @@ _ROLE_BEHIND = re.compile(
 )
 # "Former President", "Astronaut" right before a name of several words.
 _ROLE_ALONE = re.compile(
-    r"^(?:(?:[Ff]ormer|[Tt]hen|[Ee]x)[\s-])?(?:(?:[Uu]\.?[Ss]\.?|[A-Z][a-z]{1,12}(?:an|ish|ese|ch))\s)?"
+    r"^(?:(?:[Ff]ormer|[Tt]hen|[Ee]x)[\s-])?(?:(?:[Uu]\.?[Ss]\.?"
+    r"|[A-Z][a-z]{1,12}(?:an|ish|ese|ch))\s)?"
     rf"(?i:{_ROLES.partition('|band|')[0]})\s(?=[A-Z])"
 )
 _DID = re.compile(r"\s(?:did|does|has|had|was|is|would)(?:\s(?:it|so|that|this))?\s?[.!]?$", re.I)

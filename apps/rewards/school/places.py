@@ -159,7 +159,8 @@ _SHORT_NAMES = {
 # Words that say what kind of thing a name is, before or behind the rest of the name.
 _KIND_BEFORE = r"(?:The\s)?(?:Mount|Lake|River|Cape|Fort|University\sof|Gulf\sof|Bay\sof)\s"
 _KINDS = (
-    "City|River|Lake|Mountains?|Ocean|Sea|Desert|Falls|Canyon|Glacier|Volcano|Islands?|Bay|Peninsula"
+    "City|River|Lake|Mountains?|Ocean|Sea|Desert|Falls|Canyon|Glacier"
+    "|Volcano|Islands?|Bay|Peninsula"
     "|Forest|Valley|Tower|Bridge|Museum|Palace|Castle|Cathedral|Basilica|Church|Abbey|Temple|Mosque"
     "|Stadium|University|College|Institute|Library|Park|Zoo|Airport|Canal|Dam|Square|Street|Wall"
     "|Opera\\sHouse|Theatre|Theater|Observatory|Laboratory|Hospital|Monument|Statue|Barrier\\sReef"
@@ -194,7 +195,8 @@ def _place_behind() -> re.Pattern:
     return re.compile(
         r"(?:,?\s(?:which\s|that\s)?(?:(?:is|lies|stands|is\slocated)\s)?"
         r"(?:in|on|near\sthe\scity\sof)\s|,\s|\s\()"
-        rf"(?:the\s)?(?:(?:north|south|east|west|central)(?:ern)?\s)?(?P<place>{place})\)?{_BOUNDARY}"
+        rf"(?:the\s)?(?:(?:north|south|east|west|central)(?:ern)?\s)?"
+        rf"(?P<place>{place})\)?{_BOUNDARY}"
     )
 
 

@@ -21,7 +21,8 @@ MAX_NUMBER_LENGTH = 60  # characters of a number in words
 MAX_STATEMENT_WORDS = 40  # words of an answer in which a reference is looked for
 _COPULA = re.compile(
     r"[:：=]|\s[—–]\s|是|为|は"
-    r"|\b(?:is|are|was|were|ist|sind|war|waren|est|sont|était|es|son|fue|era|lautet|called|named|known\sas|termed|turns|becomes)\b",
+    r"|\b(?:is|are|was|were|ist|sind|war|waren"
+    r"|est|sont|était|es|son|fue|era|lautet|called|named|known\sas|termed|turns|becomes)\b",
     re.I,
 )
 _BELIEVED = re.compile(
@@ -61,7 +62,8 @@ _DAY = re.compile(  # the day and the month before a year
     re.I,
 )
 _REMARK = re.compile(
-    r"(?<=\w)\s\((?!(?:or|not|no|if|else|maybe|perhaps|possibly|wrong|false|incorrect)\b)[^()]{1,60}\)[.!]?$",
+    r"(?<=\w)\s\((?!(?:or|not|no|if|else|maybe"
+    r"|perhaps|possibly|wrong|false|incorrect)\b)[^()]{1,60}\)[.!]?$",
     re.I,
 )
 _VERDICTS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
@@ -118,7 +120,8 @@ _INITIALS = re.compile(
 _FIRST = re.compile(r"(?<=[a-z]\s)I(?=\W{0,3}$|,|\s(?:was|is|of|began|ended|reigned|ruled)\b)")
 _HAS_DIGIT = re.compile(r"\d")
 _IN_YEAR = re.compile(
-    rf"(?<=\w),?\s(?:(?:in|on)\s(?:(?:\d{{1,2}}\s)?{_MONTH}\.?\s(?:\d{{1,2}},?\s)?)?(?:of\s)?\d{{4}}"
+    rf"(?<=\w),?\s(?:(?:in|on)\s(?:(?:\d{{1,2}}\s)?{_MONTH}\.?\s(?:\d{{1,2}},?\s)?)?"
+    rf"(?:of\s)?\d{{4}}"
     r"|from\s\d{4}\s(?:to|until|till)\s\d{4})(?=[.!]?$)",
     re.I,
 )
@@ -367,7 +370,8 @@ def _is_only_number(text: str, number: str) -> bool:
         return False
     return (
         re.search(
-            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)|has|have|had|contains?"
+            r"(?:\b(?:in|is|was|are|were|of|year|en|im|jahr|année|l['’]an|año|в)"
+            r"|has|have|had|contains?"
             r"|takes?|lasts?|hat|haben|tiene[ns]?|[:=]|[于於在是有])\s?$",
             text[: numbers[0].start()],
             re.I,
