@@ -76,9 +76,8 @@ _POSITIVE_SAID = re.compile(
 )
 # Words before a value that is rounded, and before one that is the answer.
 _ABOUT = re.compile(
-    r"^(?:=|\\approx|\\sim(?![a-z])"
-    r"|(?:\\text\s?\{\s?)?(?:about|approximately|approx\.?|roughly|exactly)"
-    r"\s?\}?(?=[\s\d.\\-]))\s?",
+    r"^(?:=|\\approx|\\sim(?![a-z])|(?:\\text\s?\{\s?)?"
+    r"(?:about|approximately|approx\.?|roughly|exactly)\s?\}?(?=[\s\d.\\-]))\s?",
     re.I,
 )
 _SAYS_ANSWER = re.compile(
