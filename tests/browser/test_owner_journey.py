@@ -32,9 +32,11 @@ def test_owner_creates_a_group_and_deletes_a_run_by_its_name(
     owner = visit(User.objects.get(username="alice"))
     page = owner.open("/projects/lab/")
     page.get_by_label("New group").fill("experts")
-    page.locator("form:has(#group-name)").get_by_label("bob").check()
     page.get_by_role("button", name="Create group").click()
-    page.get_by_text("Group experts created.").wait_for()
+    page.get_by_text("Group experts created. Choose its members.").wait_for()
+    page.get_by_role("group", name="Members of experts").get_by_label("bob").check()
+    page.get_by_role("button", name="Save group experts").click()
+    page.get_by_text("Group experts saved.").wait_for()
     assert [one.username for one in RaterGroup.objects.get().members.all()] == ["bob"]
     assert findings(page) == []
     owner.picture("project")
