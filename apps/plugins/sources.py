@@ -46,8 +46,9 @@ def open_folder(folder: Path) -> None:
 
 
 def forget_modules() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
-        del sys.modules[name]
+    for name in list(sys.modules):  # a copy: other threads import meanwhile
+        if name.partition(".")[0] == PACKAGE:
+            sys.modules.pop(name, None)
 
 
 def why_not_safe(folder: Path) -> str:

@@ -160,7 +160,7 @@ def test_sql_views_say_which_rewards_are_simulated(judged):
     make_views()
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT scorer, by, is_simulated FROM desk.rewards WHERE source = 'human' "
+            "SELECT scorer, by, is_simulated FROM reporting.rewards WHERE source = 'human' "
             "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         )
         found = cursor.fetchall()
