@@ -4,7 +4,7 @@ Each page shows something only while the run is training. Otherwise the tour say
 one action that helps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -18,6 +18,8 @@ from apps.runs.run_repeats import run_again
 NOT_HERE = "tour_not_here"  # session key: at sign-in there was no demo to show
 DEMO = "demo"  # the project that `make demo` makes
 RUNS = r"^(tone|support)(-[0-9]+)?$"  # slugs of the runs in it that people rate
+# Added to the last page of the tour of a tiny model.
+REAL_MODEL = " To try a real language model, run manage.py demo --run support."
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ STEPS = (
         "run-weights",
         "Weight versions",
         "See which engines serve a version and which ratings it learned from. Compare versions,"
-        " chat with one, or export it. To try a real language model, run manage.py demo --run"
-        " support.",
+        " chat with one, or export it.",
         ".tablebox",
         "Finish",
     ),
@@ -182,6 +183,8 @@ def load_tour(request: HttpRequest) -> Tour | None:
     if run is None:
         return None
     step = STEPS[user.tour_step - 1]
+    if step == STEPS[-1] and run.slug.startswith("tone"):
+        step = replace(step, words=step.words + REAL_MODEL)
     is_here = request.resolver_match is not None and request.resolver_match.url_name == step.page
     if not is_here:
         return Tour(user.tour_step, step, None, step.url(run))

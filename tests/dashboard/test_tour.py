@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import Membership, Project, User
-from apps.dashboard.tour import STEPS, demo_run
+from apps.dashboard.tour import REAL_MODEL, STEPS, demo_run
 from apps.runs.models import Run
 from apps.runs.run_repeats import run_again
 from tests.conftest import PASSWORD
@@ -32,6 +32,16 @@ def test_tour_goes_through_its_pages_and_ends(client, demo):
         address = client.post(reverse("tour"), {"to": (number + 1) % (len(STEPS) + 1)})["Location"]
     demo.alice.refresh_from_db()
     assert (demo.alice.tour_step, address) == (0, reverse("home"))
+
+
+@pytest.mark.parametrize(("slug", "offers"), [("tone", True), ("tone-2", True), ("support", False)])
+def test_tour_of_a_tiny_model_ends_with_the_demo_of_a_real_one(client, demo, slug, offers):
+    Run.objects.filter(pk=demo.run.pk).update(slug=slug)
+    demo.run.refresh_from_db()
+    User.objects.filter(pk=demo.alice.pk).update(tour_step=len(STEPS))
+    client.force_login(demo.alice)
+    page = client.get(STEPS[-1].url(demo.run)).content.decode()
+    assert STEPS[-1].title in page and (REAL_MODEL.strip() in page) is offers
 
 
 def test_new_member_of_the_demo_sees_the_tour_after_the_first_sign_in(client, demo):
