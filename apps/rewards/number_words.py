@@ -3,7 +3,7 @@
 import re
 from fractions import Fraction
 
-from apps.rewards import numbers_abroad
+from apps.rewards import foreign_number_words
 
 BELOW_TWENTY = {
     "none": 0,
@@ -67,7 +67,7 @@ _OTHERS = {
     for value, word in enumerate(line.split())
     if word not in ("six", "once")
 }
-_OTHERS |= numbers_abroad.up_to_99()
+_OTHERS |= foreign_number_words.up_to_99()
 _OTHERS |= dict.fromkeys(
     ("eine million", "un million", "un millón", "миллион", "один миллион"), 10**6
 )

@@ -6,7 +6,7 @@ and two fifths" 100.4 or 20.4.
 
 import re
 
-from apps.rewards import number_words, spelled_abroad
+from apps.rewards import foreign_values, number_words
 
 MAX_TEXT_LENGTH = 100  # characters
 _DENOMINATORS = {
@@ -68,7 +68,7 @@ def in_figures(text: str) -> str:
     value, is_percent = _without_percent(plain[sign.end() :] if sign else plain)
     figures = _decimal(value) or _as_latex(_fraction(value) or _mixed(value)) or _whole(value)
     if not figures:
-        return spelled_abroad.in_figures(text)
+        return foreign_values.in_figures(text)
     return f"{'-' if sign else ''}{figures}{'%' if is_percent else ''}"
 
 
